@@ -1,0 +1,113 @@
+//! Which instructions the machine has, and loops compiled once for each set of them.
+//!
+//! A kernel is written once as plain generic code in [`Kernel::run`]. [`dispatch`] has it compiled
+//! for every [`Isa`] and calls the copy that suits the machine, so the compiler vectorises the same
+//! source for 128-, 256- and 512-bit registers. Every copy uses fused multiply-add where the source
+//! says [`mul_add`](f32::mul_add), so the copies agree to the last bit.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// A set of instructions that a kernel is compiled for, weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Isa {
+    /// What every processor of the architecture has.
+    Base = 1,
+    /// x86-64-v3: AVX2, FMA, F16C.
+    V3 = 2,
+    /// x86-64-v4: AVX-512 F, BW, CD, DQ, VL.
+    V4 = 3,
+}
+
+static CURRENT: AtomicU8 = AtomicU8::new(0);
+
+/// The instruction set in use: the best the machine has, or less if the environment variable
+/// `EXTENSOR_ISA` says `base` or `v3` (so that one machine can test every copy).
+#[inline]
+pub fn isa() -> Isa {
+    match CURRENT.load(Ordering::Relaxed) {
+        1 => Isa::Base,
+        2 => Isa::V3,
+        3 => Isa::V4,
+        _ => detect(),
+    }
+}
+
+#[cold]
+fn detect() -> Isa {
+    let limit = match std::env::var("EXTENSOR_ISA").as_deref() {
+        Ok("base") => Isa::Base,
+        Ok("v3") => Isa::V3,
+        _ => Isa::V4,
+    };
+    let found = best().min(limit);
+    CURRENT.store(found as u8, Ordering::Relaxed);
+    found
+}
+
+#[cfg(target_arch = "x86_64")]
+fn best() -> Isa {
+    let v3 = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("popcnt");
+    let v4 = v3
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512cd")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl");
+    if v4 {
+        Isa::V4
+    } else if v3 {
+        Isa::V3
+    } else {
+        Isa::Base
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn best() -> Isa {
+    Isa::Base
+}
+
+/// A piece of work to be compiled for every instruction set.
+///
+/// `run` and all it calls must be `#[inline(always)]`: code that is not inlined into the copy is
+/// not compiled for its instruction set.
+pub trait Kernel {
+    /// What the work returns.
+    type Output;
+    /// Does the work.
+    fn run(self) -> Self::Output;
+}
+
+/// Runs `kernel`, compiled for the best instruction set the machine has.
+#[inline]
+pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
+    #[cfg(target_arch = "x86_64")]
+    match isa() {
+        // SAFETY: `isa` returns V4 only where every feature that `run_v4` enables was detected.
+        Isa::V4 => return unsafe { run_v4(kernel) },
+        // SAFETY: likewise for V3 and `run_v3`.
+        Isa::V3 => return unsafe { run_v3(kernel) },
+        Isa::Base => {}
+    }
+    kernel.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+fn run_v4<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+fn run_v3<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run()
+}

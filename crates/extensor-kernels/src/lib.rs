@@ -1,0 +1,7 @@
+//! The CPU kernels of ExTensor: numbers in, numbers out.
+//!
+//! This crate knows slices, shapes and strides. It must not know what a tensor, an operation or a
+//! derivative is. SIMD, threads and every `unsafe` of the CPU live here.
+
+pub mod isa;
+pub mod par;
