@@ -4,4 +4,5 @@
 //! derivative is. SIMD, threads and every `unsafe` of the CPU live here.
 
 pub mod isa;
+pub mod math;
 pub mod par;
