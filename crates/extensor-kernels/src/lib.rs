@@ -3,6 +3,12 @@
 //! This crate knows slices, shapes and strides. It must not know what a tensor, an operation or a
 //! derivative is. SIMD, threads and every `unsafe` of the CPU live here.
 
+pub mod buffer;
+pub mod copy;
 pub mod isa;
+pub mod map;
 pub mod math;
+pub mod native;
+pub mod number;
 pub mod par;
+pub mod view;

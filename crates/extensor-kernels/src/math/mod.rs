@@ -1,6 +1,10 @@
 //! Elementary functions, written once for `f32` and `f64`, without branches, so that loops over
 //! them vectorise: within 4 ULP of the true value for `f32` and 2 for `f64`, over the whole range.
 
+mod divide;
 mod float;
+mod placeholder;
 
+pub use divide::{floor_divide, modulo};
 pub use float::Float;
+pub use placeholder::*;

@@ -1,0 +1,428 @@
+//! Memory for numbers: aligned, recycled, and always initialised.
+//!
+//! Touching fresh pages costs more than the arithmetic on them, so large buffers go back to a pool
+//! and are handed out again with their old contents. Memory comes from the system as zeros, so every
+//! byte of a buffer is initialised at all times and its slices are sound without `MaybeUninit`.
+//! With the environment variable `EXTENSOR_POISON=1` a buffer is filled with `0xFF` (NaN in every
+//! float type) when it is handed out: a kernel that leaves an element unwritten then shows.
+
+use crate::native::Native;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+/// Every buffer starts at a multiple of this: a cache line, and the widest vector.
+pub const ALIGNMENT: usize = 64;
+/// Smaller buffers come from the ordinary allocator, which recycles them well.
+const POOLED: usize = 16 * 1024;
+/// From here on memory is mapped directly: fresh zeros without touching them.
+const MAPPED: usize = 256 * 1024;
+/// The size of a huge page; larger mappings are aligned to it and ask for such pages.
+const HUGE: usize = 2 * 1024 * 1024;
+
+/// A block of initialised memory, given back when dropped.
+pub struct Buffer {
+    start: NonNull<u8>,
+    bytes: usize,
+    owner: Owner,
+}
+
+enum Owner {
+    /// Allocated here with this capacity in bytes.
+    Own(usize),
+    /// Somebody else's memory, kept alive by this value.
+    Kept(#[allow(dead_code)] Box<dyn Send + Sync>),
+}
+
+// SAFETY: a buffer owns its memory (or the value that does); shared access is read-only.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// A buffer of `bytes` bytes with arbitrary contents, or `None` if there is no such memory.
+    #[inline]
+    pub fn new(bytes: usize) -> Option<Buffer> {
+        let mut buffer = Self::raw(bytes)?.0;
+        if poisoned() {
+            buffer.as_mut_slice::<u8>().fill(0xFF);
+        }
+        Some(buffer)
+    }
+
+    /// A buffer of `bytes` zero bytes, or `None` if there is no such memory.
+    pub fn zeroed(bytes: usize) -> Option<Buffer> {
+        let (mut buffer, fresh) = Self::raw(bytes)?;
+        if !fresh {
+            buffer.as_mut_slice::<u8>().fill(0);
+        }
+        Some(buffer)
+    }
+
+    /// The vector's own memory, not copied.
+    pub fn from_vec<T: Native>(mut values: Vec<T>) -> Buffer {
+        let bytes = size_of_val(values.as_slice());
+        let start = NonNull::from(values.as_mut_slice()).cast();
+        Buffer {
+            start,
+            bytes,
+            owner: Owner::Kept(Box::new(values)),
+        }
+    }
+
+    /// The buffer and whether it is all zeros.
+    #[inline]
+    fn raw(bytes: usize) -> Option<(Buffer, bool)> {
+        let capacity = capacity(bytes)?;
+        if capacity >= POOLED
+            && let Some(start) = pool().take(capacity)
+        {
+            return Some((
+                Buffer {
+                    start,
+                    bytes,
+                    owner: Owner::Own(capacity),
+                },
+                false,
+            ));
+        }
+        let start = allocate(capacity)?;
+        Some((
+            Buffer {
+                start,
+                bytes,
+                owner: Owner::Own(capacity),
+            },
+            true,
+        ))
+    }
+
+    /// Its length in bytes.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Its contents as numbers.
+    #[inline]
+    pub fn as_slice<T: Native>(&self) -> &[T] {
+        self.check::<T>();
+        // SAFETY: the memory is initialised, `bytes` long, aligned for T (checked), and every bit
+        // pattern is a T (`Native`); it is not written while `self` is borrowed.
+        unsafe {
+            std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / size_of::<T>())
+        }
+    }
+
+    /// Its contents as numbers to be changed.
+    #[inline]
+    pub fn as_mut_slice<T: Native>(&mut self) -> &mut [T] {
+        self.check::<T>();
+        // SAFETY: as in `as_slice`; `&mut self` makes the access unique (a `Kept` buffer is the
+        // vector it was made from, which nobody else can reach).
+        unsafe {
+            std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / size_of::<T>())
+        }
+    }
+
+    #[inline]
+    fn check<T: Native>(&self) {
+        assert!(
+            self.start.as_ptr().addr().is_multiple_of(align_of::<T>()),
+            "a buffer's memory is not aligned for its element type"
+        );
+    }
+}
+
+impl Drop for Buffer {
+    #[inline]
+    fn drop(&mut self) {
+        if let Owner::Own(capacity) = self.owner {
+            if capacity >= POOLED {
+                pool().give(self.start, capacity);
+            } else {
+                // SAFETY: allocated by `allocate` with this capacity, and not used again.
+                unsafe { free(self.start, capacity) };
+            }
+        }
+    }
+}
+
+/// What is really allocated for `bytes`: from [`POOLED`] on one of eight sizes for each power of
+/// two, so that buffers fit each other's needs; `None` if that is no possible size.
+#[inline]
+fn capacity(bytes: usize) -> Option<usize> {
+    if bytes < POOLED {
+        return Some(bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT));
+    }
+    let step = 1usize << (bytes.ilog2() - 3);
+    let capacity = bytes.checked_next_multiple_of(step.max(4096))?;
+    (capacity <= isize::MAX as usize - HUGE).then_some(capacity)
+}
+
+fn layout(capacity: usize) -> Option<Layout> {
+    Layout::from_size_align(capacity, ALIGNMENT).ok()
+}
+
+/// Fresh zeroed memory of a capacity that [`capacity`] returned.
+fn allocate(capacity: usize) -> Option<NonNull<u8>> {
+    if cfg!(unix) && capacity >= MAPPED {
+        return map(capacity);
+    }
+    // SAFETY: the layout has a size above 0.
+    NonNull::new(unsafe { alloc_zeroed(layout(capacity)?) })
+}
+
+/// # Safety
+/// `start` must come from `allocate(capacity)` and must not be used afterwards.
+unsafe fn free(start: NonNull<u8>, capacity: usize) {
+    if cfg!(unix) && capacity >= MAPPED {
+        // SAFETY: the caller's promise.
+        unsafe { unmap(start, capacity) }
+    } else if let Some(layout) = layout(capacity) {
+        // SAFETY: the caller's promise; the same layout as in `allocate`.
+        unsafe { dealloc(start.as_ptr(), layout) }
+    }
+}
+
+#[cfg(unix)]
+fn map(capacity: usize) -> Option<NonNull<u8>> {
+    let extra = if capacity >= HUGE { HUGE } else { 0 };
+    let length = capacity + extra;
+    // SAFETY: an anonymous private mapping touches no existing memory.
+    let start = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            length,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return None;
+    }
+    let start: *mut u8 = start.cast();
+    if extra == 0 {
+        return NonNull::new(start);
+    }
+    // Keep the part that starts at a huge page, and hand the rest back.
+    let before = start.align_offset(HUGE).min(extra);
+    // SAFETY: all three ranges lie in the mapping just made, at page boundaries; the advice changes
+    // nothing but the size of pages.
+    unsafe {
+        let aligned = start.add(before);
+        if before > 0 {
+            libc::munmap(start.cast(), before);
+        }
+        if extra > before {
+            libc::munmap(aligned.add(capacity).cast(), extra - before);
+        }
+        #[cfg(target_os = "linux")]
+        libc::madvise(aligned.cast(), capacity, libc::MADV_HUGEPAGE);
+        NonNull::new(aligned)
+    }
+}
+
+#[cfg(unix)]
+/// # Safety
+/// As for [`free`].
+unsafe fn unmap(start: NonNull<u8>, capacity: usize) {
+    // SAFETY: the caller's promise: this range was mapped by `map`.
+    unsafe { libc::munmap(start.as_ptr().cast(), capacity) };
+}
+
+#[cfg(not(unix))]
+fn map(_: usize) -> Option<NonNull<u8>> {
+    None
+}
+
+#[cfg(not(unix))]
+/// # Safety
+/// Never called.
+unsafe fn unmap(_: NonNull<u8>, _: usize) {}
+
+fn poisoned() -> bool {
+    static POISON: OnceLock<bool> = OnceLock::new();
+    *POISON.get_or_init(|| std::env::var("EXTENSOR_POISON").is_ok_and(|v| v == "1"))
+}
+
+/// Free buffers by capacity, each with the moment it came back.
+struct Pool {
+    shelves: Mutex<Shelves>,
+    limit: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Shelves {
+    /// (capacity, buffers: oldest first)
+    shelves: Vec<(usize, VecDeque<(u64, Address)>)>,
+    held: usize,
+    clock: u64,
+}
+
+struct Address(NonNull<u8>);
+// SAFETY: a free buffer belongs to the pool alone.
+unsafe impl Send for Address {}
+
+fn pool() -> &'static Pool {
+    static POOL: OnceLock<Pool> = OnceLock::new();
+    POOL.get_or_init(|| Pool {
+        shelves: Mutex::default(),
+        limit: AtomicUsize::new(default_limit()),
+    })
+}
+
+/// A quarter of the machine's memory, or what `EXTENSOR_POOL_MIB` says.
+fn default_limit() -> usize {
+    let asked = std::env::var("EXTENSOR_POOL_MIB")
+        .ok()
+        .and_then(|v| v.parse::<usize>().ok());
+    asked.map_or_else(|| physical_memory() / 4, |mib| mib.saturating_mul(1 << 20))
+}
+
+#[cfg(unix)]
+fn physical_memory() -> usize {
+    // SAFETY: sysconf only reads its argument.
+    let (pages, size) = unsafe {
+        (
+            libc::sysconf(libc::_SC_PHYS_PAGES),
+            libc::sysconf(libc::_SC_PAGESIZE),
+        )
+    };
+    usize::try_from(pages)
+        .unwrap_or(0)
+        .saturating_mul(usize::try_from(size).unwrap_or(0))
+}
+
+#[cfg(not(unix))]
+fn physical_memory() -> usize {
+    4 << 30
+}
+
+impl Pool {
+    fn take(&self, capacity: usize) -> Option<NonNull<u8>> {
+        let mut inner = self.shelves.lock().unwrap_or_else(|e| e.into_inner());
+        let at = inner
+            .shelves
+            .binary_search_by_key(&capacity, |s| s.0)
+            .ok()?;
+        // The newest is the most likely to be in the cache still.
+        let (_, Address(start)) = inner.shelves[at].1.pop_back()?;
+        inner.held -= capacity;
+        Some(start)
+    }
+
+    fn give(&self, start: NonNull<u8>, capacity: usize) {
+        let mut inner = self.shelves.lock().unwrap_or_else(|e| e.into_inner());
+        inner.clock += 1;
+        let entry = (inner.clock, Address(start));
+        match inner.shelves.binary_search_by_key(&capacity, |s| s.0) {
+            Ok(at) => inner.shelves[at].1.push_back(entry),
+            Err(at) => inner
+                .shelves
+                .insert(at, (capacity, VecDeque::from([entry]))),
+        }
+        inner.held += capacity;
+        let limit = self.limit.load(Ordering::Relaxed);
+        inner.shrink(limit);
+    }
+}
+
+impl Shelves {
+    /// Frees what came back longest ago until at most `limit` bytes are held.
+    fn shrink(&mut self, limit: usize) {
+        while self.held > limit {
+            let oldest = self
+                .shelves
+                .iter_mut()
+                .filter(|s| !s.1.is_empty())
+                .min_by_key(|s| s.1.front().map(|b| b.0));
+            let Some((capacity, buffers)) = oldest else {
+                return;
+            };
+            if let Some((_, Address(start))) = buffers.pop_front() {
+                self.held -= *capacity;
+                // SAFETY: buffers come back with the capacity they were allocated with, and this
+                // one is no longer on a shelf.
+                unsafe { free(start, *capacity) };
+            }
+        }
+    }
+}
+
+/// How many bytes of free buffers are kept for reuse right now.
+pub fn pool_bytes() -> usize {
+    pool()
+        .shelves
+        .lock()
+        .unwrap_or_else(|e| e.into_inner())
+        .held
+}
+
+/// Sets how many bytes of free buffers are kept for reuse, and frees what is above that.
+pub fn set_pool_limit(bytes: usize) {
+    pool().limit.store(bytes, Ordering::Relaxed);
+    pool()
+        .shelves
+        .lock()
+        .unwrap_or_else(|e| e.into_inner())
+        .shrink(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacities_hold_what_was_asked_and_waste_little() {
+        for shift in 0..45 {
+            for extra in [0usize, 1, 3, 1 << (shift / 2)] {
+                let bytes = (1usize << shift) + extra;
+                let capacity = capacity(bytes).unwrap();
+                assert!(capacity >= bytes);
+                assert!(
+                    capacity <= bytes + bytes / 8 + 4096,
+                    "{bytes} -> {capacity}"
+                );
+            }
+        }
+        assert_eq!(capacity(usize::MAX), None);
+        assert_eq!(capacity(isize::MAX as usize), None);
+    }
+
+    #[test]
+    fn impossible_sizes_are_none_and_not_an_abort() {
+        assert!(Buffer::new(usize::MAX / 2 - 4096).is_none());
+        assert!(Buffer::zeroed(1 << 60).is_none());
+    }
+
+    #[test]
+    fn zeroed_is_zero_even_when_recycled() {
+        for bytes in [1usize, 100, 20_000, 300_000, 5_000_000] {
+            for _ in 0..3 {
+                let mut buffer = Buffer::zeroed(bytes).unwrap();
+                assert!(buffer.as_slice::<u8>().iter().all(|&b| b == 0));
+                buffer.as_mut_slice::<u8>().fill(7);
+                assert_eq!(buffer.as_slice::<u8>().as_ptr() as usize % ALIGNMENT, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_vector_becomes_a_buffer_without_a_copy() {
+        let values = vec![1.0f32, 2.0, 3.0];
+        let address = values.as_ptr();
+        let buffer = Buffer::from_vec(values);
+        assert_eq!(buffer.as_slice::<f32>(), [1.0, 2.0, 3.0]);
+        assert_eq!(buffer.as_slice::<f32>().as_ptr(), address);
+        assert!(
+            Buffer::from_vec(Vec::<f64>::new())
+                .as_slice::<f64>()
+                .is_empty()
+        );
+    }
+}

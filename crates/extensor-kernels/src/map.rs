@@ -1,0 +1,289 @@
+//! Elementwise work: a formula over the elements of one, two or three arrays.
+//!
+//! A formula is compiled only for slices (and for each instruction set); [`map`] brings everything
+//! else into that form: it walks over strided and broadcast arrays in blocks that fit the first
+//! cache, widens reduced precisions there, and shares large work among threads.
+
+use crate::isa::{Kernel, dispatch};
+use crate::math::{Float, Trig};
+use crate::native::{Compute, Native};
+use crate::number::{Lane, Number, Real};
+use crate::par::parallel_chunks;
+use crate::view::{Gather, View};
+
+/// A real function of `N` variables.
+pub trait Formula<const N: usize>: Sync {
+    /// Whether it contains a sine, cosine or tangent, of its last variable.
+    const TRIG: bool = false;
+    /// The formula.
+    fn f<R: Real>(&self, x: [R; N]) -> R;
+}
+
+/// A function of `N` numbers, whole ones included.
+pub trait NumberFormula<const N: usize>: Sync {
+    /// The formula.
+    fn f<R: Number>(&self, x: [R; N]) -> R;
+}
+
+/// A question about `N` numbers.
+pub trait Predicate<const N: usize>: Sync {
+    /// The answer.
+    fn f<R: Number>(&self, x: [R; N]) -> R::Mask;
+}
+
+/// A question about a real number.
+pub trait RealPredicate: Sync {
+    /// The answer.
+    fn f<R: Real>(&self, x: R) -> R::Mask;
+}
+
+/// Something that can be done to slices of equal length.
+pub trait Block<I, O, const N: usize>: Sync {
+    /// Computes `out` from `x`.
+    fn run(&self, x: [&[I]; N], out: &mut [O]);
+}
+
+/// A [`Formula`] as a [`Block`].
+pub struct Formulas<F>(pub F);
+/// A [`NumberFormula`] as a [`Block`].
+pub struct Numbers<F>(pub F);
+/// A [`Predicate`] as a [`Block`].
+pub struct Predicates<F>(pub F);
+/// A [`RealPredicate`] as a [`Block`].
+pub struct RealPredicates<F>(pub F);
+
+struct Loop<'a, I, O, const N: usize, G> {
+    x: [&'a [I]; N],
+    out: &'a mut [O],
+    g: G,
+}
+
+/// A function in a form that is sure to be inlined into the loop (a closure is not).
+trait Inline<I, O, const N: usize> {
+    fn call(&self, x: [I; N]) -> O;
+}
+
+impl<I: Copy, O, const N: usize, G: Inline<I, O, N>> Kernel for Loop<'_, I, O, N, G> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let len = self.out.len();
+        let x = self.x.map(|x| &x[..len]);
+        for (i, out) in self.out.iter_mut().enumerate() {
+            *out = self.g.call(x.map(|x| x[i]));
+        }
+    }
+}
+
+struct AsIs<'a, F>(&'a F);
+struct AsLane<'a, F>(&'a F);
+
+impl<T: Real, F: Formula<N>, const N: usize> Inline<T, T, N> for AsIs<'_, Formulas<F>> {
+    #[inline(always)]
+    fn call(&self, x: [T; N]) -> T {
+        self.0.0.f(x)
+    }
+}
+
+impl<T, F: Formula<N>, const N: usize> Inline<T, T, N> for AsLane<'_, F>
+where
+    Lane<T>: Real,
+{
+    #[inline(always)]
+    fn call(&self, x: [T; N]) -> T {
+        self.0.f(x.map(Lane)).0
+    }
+}
+
+impl<T: Number, F: NumberFormula<N>, const N: usize> Inline<T, T, N> for AsIs<'_, Numbers<F>> {
+    #[inline(always)]
+    fn call(&self, x: [T; N]) -> T {
+        self.0.0.f(x)
+    }
+}
+
+impl<T: Number<Mask = bool>, F: Predicate<N>, const N: usize> Inline<T, u8, N>
+    for AsIs<'_, Predicates<F>>
+{
+    #[inline(always)]
+    fn call(&self, x: [T; N]) -> u8 {
+        u8::from(self.0.0.f(x))
+    }
+}
+
+impl<T: Real<Mask = bool>, F: RealPredicate> Inline<T, u8, 1> for AsIs<'_, RealPredicates<F>> {
+    #[inline(always)]
+    fn call(&self, [x]: [T; 1]) -> u8 {
+        u8::from(self.0.0.f(x))
+    }
+}
+
+impl<T, F, const N: usize> Block<T, T, N> for Formulas<F>
+where
+    T: Real + Float + Trig + Native,
+    Lane<T>: Real,
+    F: Formula<N>,
+{
+    fn run(&self, x: [&[T]; N], out: &mut [T]) {
+        if !F::TRIG {
+            return dispatch(Loop {
+                x,
+                out,
+                g: AsIs(self),
+            });
+        }
+        // The branch-free reduction serves small arguments; a piece with a large one takes the
+        // general one.
+        const PIECE: usize = 512;
+        for (k, out) in out.chunks_mut(PIECE).enumerate() {
+            let x = x.map(|x| &x[k * PIECE..k * PIECE + out.len()]);
+            let large = x[N - 1]
+                .iter()
+                .fold(false, |any, v| any | (Float::abs(*v) > T::TRIG_LIMIT));
+            if small {
+                dispatch(Loop {
+                    x,
+                    out,
+                    g: AsLane(&self.0),
+                });
+            } else {
+                Loop {
+                    x,
+                    out,
+                    g: AsIs(self),
+                }
+                .run();
+            }
+        }
+    }
+}
+
+impl<T: Number + Native, F: NumberFormula<N>, const N: usize> Block<T, T, N> for Numbers<F> {
+    fn run(&self, x: [&[T]; N], out: &mut [T]) {
+        dispatch(Loop {
+            x,
+            out,
+            g: AsIs(self),
+        });
+    }
+}
+
+impl<T, F, const N: usize> Block<T, u8, N> for Predicates<F>
+where
+    T: Number<Mask = bool> + Native,
+    F: Predicate<N>,
+{
+    fn run(&self, x: [&[T]; N], out: &mut [u8]) {
+        dispatch(Loop {
+            x,
+            out,
+            g: AsIs(self),
+        });
+    }
+}
+
+impl<T: Real<Mask = bool> + Native, F: RealPredicate> Block<T, u8, 1> for RealPredicates<F> {
+    fn run(&self, x: [&[T]; 1], out: &mut [u8]) {
+        dispatch(Loop {
+            x,
+            out,
+            g: AsIs(self),
+        });
+    }
+}
+
+/// Elements that one thread takes at a time.
+const CHUNK: usize = 64 * 1024;
+/// Elements that are packed or widened at a time.
+const BLOCK: usize = 1024;
+
+/// `out[i] = block(inputs[0][i], …)` over arrays of one shape, in row-major order.
+///
+/// # Panics
+/// If an input has not as many elements as `out`.
+#[inline]
+pub fn map<T, O, const N: usize>(
+    block: &dyn Block<T::Wide, O::Wide, N>,
+    inputs: [View<'_, T>; N],
+    out: &mut [O],
+) where
+    T: Compute,
+    O: Compute,
+{
+    for input in &inputs {
+        assert_eq!(
+            input.len(),
+            out.len(),
+            "map: an input's length differs from the output's"
+        );
+    }
+    let mut slices: [&[T::Wide]; N] = [&[]; N];
+    let mut direct = true;
+    for (slice, input) in slices.iter_mut().zip(&inputs) {
+        match input.as_slice().and_then(T::as_wide) {
+            Some(s) => *slice = s,
+            None => direct = false,
+        }
+    }
+    if direct && let Some(out) = O::as_wide_mut(out) {
+        return parallel_chunks(out, CHUNK, |start, out| {
+            block.run(slices.map(|s| &s[start..start + out.len()]), out);
+        });
+    }
+    map_packed(block, inputs, out);
+}
+
+/// [`map`] where something has to be gathered or converted.
+fn map_packed<T: Compute, O: Compute, const N: usize>(
+    block: &dyn Block<T::Wide, O::Wide, N>,
+    inputs: [View<'_, T>; N],
+    out: &mut [O],
+) {
+    if out.is_empty() {
+        return;
+    }
+    let gathers = inputs.each_ref().map(Gather::new);
+    let constants = gathers.each_ref().map(|g| g.constant().map(T::wide));
+    parallel_chunks(out, CHUNK, |start, out| {
+        let mut raw = [T::ZERO; BLOCK];
+        let mut wide = [[T::Wide::ZERO; BLOCK]; N];
+        let mut result = [O::Wide::ZERO; BLOCK];
+        let longest = out.len().min(BLOCK);
+        for (buffer, constant) in wide.iter_mut().zip(&constants) {
+            if let Some(constant) = constant {
+                buffer[..longest].fill(*constant);
+            }
+        }
+        for (k, out) in out.chunks_mut(BLOCK).enumerate() {
+            let (at, len) = (start + k * BLOCK, out.len());
+            let mut slices: [&[T::Wide]; N] = [&[]; N];
+            for (((slice, buffer), gather), constant) in slices
+                .iter_mut()
+                .zip(&mut wide)
+                .zip(&gathers)
+                .zip(&constants)
+            {
+                if constant.is_none() {
+                    let together = gather.slice(at, len);
+                    if let Some(direct) = together.and_then(T::as_wide) {
+                        *slice = direct;
+                        continue;
+                    }
+                    let source = together.unwrap_or_else(|| {
+                        gather.read(at, &mut raw[..len]);
+                        &raw[..len]
+                    });
+                    T::widen(source, &mut buffer[..len]);
+                }
+                *slice = &buffer[..len];
+            }
+            match O::as_wide_mut(out) {
+                Some(out) => block.run(slices, out),
+                None => {
+                    block.run(slices, &mut result[..len]);
+                    O::narrow(&result[..len], out);
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,398 @@
+//! What a formula may say of its variables.
+//!
+//! Operations are written once, as functions generic over [`Number`] (everything, whole numbers
+//! included) or [`Real`]. `f32` and `f64` implement them with branch-free code, so that a loop over a
+//! formula vectorises; other things that can follow a formula (a symbol that records it, say) can
+//! implement them too, which is why constants are made from a value at hand ([`Number::lit`]) and
+//! comparisons give a [`Number::Mask`] and not a `bool`.
+
+use crate::math;
+use std::num::Wrapping;
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+
+/// What arithmetic formulas are made of.
+pub trait Number:
+    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
+{
+    /// The result of a comparison.
+    type Mask: Copy
+        + BitAnd<Output = Self::Mask>
+        + BitOr<Output = Self::Mask>
+        + Not<Output = Self::Mask>;
+
+    /// The constant `c`, of the kind of `self`.
+    fn lit(self, c: f64) -> Self;
+    /// `self == other`.
+    fn eq(self, other: Self) -> Self::Mask;
+    /// `self < other`.
+    fn lt(self, other: Self) -> Self::Mask;
+    /// `self <= other`.
+    fn le(self, other: Self) -> Self::Mask;
+    /// `if mask { a } else { b }`.
+    fn select(mask: Self::Mask, a: Self, b: Self) -> Self;
+    /// `|self|`.
+    fn abs(self) -> Self;
+    /// The larger; NaN if either is.
+    fn maximum(self, other: Self) -> Self;
+    /// The smaller; NaN if either is.
+    fn minimum(self, other: Self) -> Self;
+    /// The quotient rounded towards -infinity.
+    fn floor_divide(self, other: Self) -> Self;
+    /// `self - other * floor(self / other)`: has the sign of the divisor.
+    fn modulo(self, other: Self) -> Self;
+
+    /// `self > other`.
+    #[inline(always)]
+    fn gt(self, other: Self) -> Self::Mask {
+        other.lt(self)
+    }
+    /// `self >= other`.
+    #[inline(always)]
+    fn ge(self, other: Self) -> Self::Mask {
+        other.le(self)
+    }
+    /// -1, 0 or 1 (NaN for NaN).
+    #[inline(always)]
+    fn sign(self) -> Self {
+        let zero = self.lit(0.0);
+        let one = self.lit(1.0);
+        let signed = Self::select(
+            self.lt(zero),
+            zero - one,
+            Self::select(zero.lt(self), one, self),
+        );
+        Self::select(self.eq(zero), zero, signed)
+    }
+}
+
+/// What formulas over the real numbers are made of.
+pub trait Real: Number + Div<Output = Self> {
+    /// `self * b + c`, rounded once.
+    fn mul_add(self, b: Self, c: Self) -> Self;
+    /// The magnitude of `self` with the sign of `sign`.
+    fn copysign(self, sign: Self) -> Self;
+    /// `√x`.
+    fn sqrt(self) -> Self;
+    /// The integer at or below.
+    fn floor(self) -> Self;
+    /// The integer at or above.
+    fn ceil(self) -> Self;
+    /// The nearest integer, ties to even.
+    fn round(self) -> Self;
+    /// The integer part.
+    fn trunc(self) -> Self;
+    /// `eˣ`.
+    fn exp(self) -> Self;
+    /// `eˣ - 1`.
+    fn expm1(self) -> Self;
+    /// `ln x`.
+    fn log(self) -> Self;
+    /// `ln(1 + x)`.
+    fn log1p(self) -> Self;
+    /// `log₂ x`.
+    fn log2(self) -> Self;
+    /// `log₁₀ x`.
+    fn log10(self) -> Self;
+    /// Sine.
+    fn sin(self) -> Self;
+    /// Cosine.
+    fn cos(self) -> Self;
+    /// Tangent.
+    fn tan(self) -> Self;
+    /// Inverse sine.
+    fn asin(self) -> Self;
+    /// Inverse cosine.
+    fn acos(self) -> Self;
+    /// Inverse tangent.
+    fn atan(self) -> Self;
+    /// Hyperbolic sine.
+    fn sinh(self) -> Self;
+    /// Hyperbolic cosine.
+    fn cosh(self) -> Self;
+    /// Hyperbolic tangent.
+    fn tanh(self) -> Self;
+    /// Inverse hyperbolic sine.
+    fn asinh(self) -> Self;
+    /// Inverse hyperbolic cosine.
+    fn acosh(self) -> Self;
+    /// Inverse hyperbolic tangent.
+    fn atanh(self) -> Self;
+    /// The error function, `2/√π ∫₀ˣ e^(-t²) dt`.
+    fn erf(self) -> Self;
+    /// `1 - erf(x)`.
+    fn erfc(self) -> Self;
+    /// `1 / (1 + e⁻ˣ)`.
+    fn sigmoid(self) -> Self;
+    /// `selfⁿ`.
+    fn pow(self, n: Self) -> Self;
+
+    /// Whether it is not a number.
+    #[inline(always)]
+    fn is_nan(self) -> Self::Mask {
+        !self.eq(self)
+    }
+    /// Whether it is neither infinite nor NaN.
+    #[inline(always)]
+    fn is_finite(self) -> Self::Mask {
+        self.abs().lt(self.lit(f64::INFINITY))
+    }
+}
+
+macro_rules! number_for_float {
+    ($t:ty) => {
+        impl Number for $t {
+            type Mask = bool;
+            #[inline(always)]
+            fn lit(self, c: f64) -> Self {
+                c as $t
+            }
+            #[inline(always)]
+            fn eq(self, other: Self) -> bool {
+                self == other
+            }
+            #[inline(always)]
+            fn lt(self, other: Self) -> bool {
+                self < other
+            }
+            #[inline(always)]
+            fn le(self, other: Self) -> bool {
+                self <= other
+            }
+            #[inline(always)]
+            fn select(mask: bool, a: Self, b: Self) -> Self {
+                if mask { a } else { b }
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                <$t>::abs(self)
+            }
+            #[inline(always)]
+            fn maximum(self, other: Self) -> Self {
+                let larger = if self > other { self } else { other };
+                if self.is_nan() { self } else { larger }
+            }
+            #[inline(always)]
+            fn minimum(self, other: Self) -> Self {
+                let smaller = if self < other { self } else { other };
+                if self.is_nan() { self } else { smaller }
+            }
+            #[inline(always)]
+            fn floor_divide(self, other: Self) -> Self {
+                math::floor_divide(self, other)
+            }
+            #[inline(always)]
+            fn modulo(self, other: Self) -> Self {
+                math::modulo(self, other)
+            }
+        }
+
+        impl Real for $t {
+            #[inline(always)]
+            fn mul_add(self, b: Self, c: Self) -> Self {
+                <$t>::mul_add(self, b, c)
+            }
+            #[inline(always)]
+            fn copysign(self, sign: Self) -> Self {
+                <$t>::copysign(self, sign)
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                <$t>::sqrt(self)
+            }
+            #[inline(always)]
+            fn floor(self) -> Self {
+                <$t>::floor(self)
+            }
+            #[inline(always)]
+            fn ceil(self) -> Self {
+                <$t>::ceil(self)
+            }
+            #[inline(always)]
+            fn round(self) -> Self {
+                <$t>::round_ties_even(self)
+            }
+            #[inline(always)]
+            fn trunc(self) -> Self {
+                <$t>::trunc(self)
+            }
+            number_for_float!(@math exp expm1 log log1p log2 log10 sin cos tan asin acos atan);
+            number_for_float!(@math sinh cosh tanh asinh acosh atanh erf erfc sigmoid);
+            #[inline(always)]
+            fn pow(self, n: Self) -> Self {
+                math::pow(self, n)
+            }
+        }
+    };
+    (@math $($name:ident)*) => {$(
+        #[inline(always)]
+        fn $name(self) -> Self {
+            math::$name(self)
+        }
+    )*};
+}
+
+number_for_float!(f32);
+number_for_float!(f64);
+
+/// `f32` or `f64` in a loop that has already seen that every argument of a trigonometric function
+/// is small enough for the branch-free reduction.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Lane<T>(pub T);
+
+macro_rules! lane {
+    ($t:ty) => {
+        impl Add for Lane<$t> {
+            type Output = Self;
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                Lane(self.0 + other.0)
+            }
+        }
+        impl Sub for Lane<$t> {
+            type Output = Self;
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                Lane(self.0 - other.0)
+            }
+        }
+        impl Mul for Lane<$t> {
+            type Output = Self;
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                Lane(self.0 * other.0)
+            }
+        }
+        impl Div for Lane<$t> {
+            type Output = Self;
+            #[inline(always)]
+            fn div(self, other: Self) -> Self {
+                Lane(self.0 / other.0)
+            }
+        }
+        impl Neg for Lane<$t> {
+            type Output = Self;
+            #[inline(always)]
+            fn neg(self) -> Self {
+                Lane(-self.0)
+            }
+        }
+        impl Number for Lane<$t> {
+            type Mask = bool;
+            #[inline(always)]
+            fn lit(self, c: f64) -> Self {
+                Lane(c as $t)
+            }
+            lane!(@mask eq lt le);
+            #[inline(always)]
+            fn select(mask: bool, a: Self, b: Self) -> Self {
+                if mask { a } else { b }
+            }
+            lane!(@unary Number: abs);
+            lane!(@binary Number: maximum minimum floor_divide modulo);
+        }
+        impl Real for Lane<$t> {
+            #[inline(always)]
+            fn mul_add(self, b: Self, c: Self) -> Self {
+                Lane(self.0.mul_add(b.0, c.0))
+            }
+            lane!(@binary Real: copysign pow);
+            lane!(@unary Real: sqrt floor ceil round trunc exp expm1 log log1p log2 log10);
+            lane!(@unary Real: asin acos atan sinh cosh tanh asinh acosh atanh erf erfc sigmoid);
+            #[inline(always)]
+            fn sin(self) -> Self {
+                Lane(math::sin_lane(self.0))
+            }
+            #[inline(always)]
+            fn cos(self) -> Self {
+                Lane(math::cos_lane(self.0))
+            }
+            #[inline(always)]
+            fn tan(self) -> Self {
+                Lane(math::tan_lane(self.0))
+            }
+        }
+    };
+    (@mask $($name:ident)*) => {$(
+        #[inline(always)]
+        fn $name(self, other: Self) -> bool {
+            Number::$name(self.0, other.0)
+        }
+    )*};
+    (@unary $trait:ident: $($name:ident)*) => {$(
+        #[inline(always)]
+        fn $name(self) -> Self {
+            Lane($trait::$name(self.0))
+        }
+    )*};
+    (@binary $trait:ident: $($name:ident)*) => {$(
+        #[inline(always)]
+        fn $name(self, other: Self) -> Self {
+            Lane($trait::$name(self.0, other.0))
+        }
+    )*};
+}
+
+lane!(f32);
+lane!(f64);
+
+macro_rules! number_for_int {
+    ($($t:ident: $abs:ident),*) => {$(
+        /// Whole numbers wrap around on overflow. Division by 0 gives 0 here: callers that can
+        /// return an error look for zero divisors first.
+        impl Number for Wrapping<$t> {
+            type Mask = bool;
+            #[inline(always)]
+            fn lit(self, c: f64) -> Self {
+                Wrapping(c as $t)
+            }
+            #[inline(always)]
+            fn eq(self, other: Self) -> bool {
+                self == other
+            }
+            #[inline(always)]
+            fn lt(self, other: Self) -> bool {
+                self < other
+            }
+            #[inline(always)]
+            fn le(self, other: Self) -> bool {
+                self <= other
+            }
+            #[inline(always)]
+            fn select(mask: bool, a: Self, b: Self) -> Self {
+                if mask { a } else { b }
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                number_for_int!(@$abs self)
+            }
+            #[inline(always)]
+            fn maximum(self, other: Self) -> Self {
+                self.max(other)
+            }
+            #[inline(always)]
+            fn minimum(self, other: Self) -> Self {
+                self.min(other)
+            }
+            #[inline(always)]
+            fn floor_divide(self, other: Self) -> Self {
+                if other.0 == 0 { Wrapping(0) } else { number_for_int!(@$abs floor_divide self other) }
+            }
+            #[inline(always)]
+            fn modulo(self, other: Self) -> Self {
+                self - other * self.floor_divide(other)
+            }
+        }
+    )*};
+    (@signed $x:ident) => { Wrapping($x.0.wrapping_abs()) };
+    (@unsigned $x:ident) => { $x };
+    (@unsigned floor_divide $a:ident $b:ident) => { Wrapping($a.0 / $b.0) };
+    (@signed floor_divide $a:ident $b:ident) => {{
+        // Truncated towards 0: one step down where something remains and the signs differ.
+        let (q, r) = ($a.0.wrapping_div($b.0), $a.0.wrapping_rem($b.0));
+        Wrapping(if r != 0 && (r < 0) != ($b.0 < 0) { q - 1 } else { q })
+    }};
+}
+
+number_for_int!(i8: signed, i16: signed, i32: signed, i64: signed);
+number_for_int!(u8: unsigned, u16: unsigned, u32: unsigned, u64: unsigned);
