@@ -140,19 +140,19 @@ where
             let large = x[N - 1]
                 .iter()
                 .fold(false, |any, v| any | (Float::abs(*v) > T::TRIG_LIMIT));
-            if small {
-                dispatch(Loop {
-                    x,
-                    out,
-                    g: AsLane(&self.0),
-                });
-            } else {
+            if large {
                 Loop {
                     x,
                     out,
                     g: AsIs(self),
                 }
                 .run();
+            } else {
+                dispatch(Loop {
+                    x,
+                    out,
+                    g: AsLane(&self.0),
+                });
             }
         }
     }
