@@ -11,4 +11,5 @@ pub mod math;
 pub mod native;
 pub mod number;
 pub mod par;
+pub mod random;
 pub mod view;

@@ -287,3 +287,28 @@ fn map_packed<T: Compute, O: Compute, const N: usize>(
         }
     });
 }
+
+/// `out[i] = if condition[i] { a[i] } else { b[i] }`, for numbers that are moved and not looked at.
+///
+/// # Panics
+/// If an input has not as many elements as `out`.
+pub fn choose<T: Native>(condition: View<'_, u8>, a: View<'_, T>, b: View<'_, T>, out: &mut [T]) {
+    assert!(
+        [condition.len(), a.len(), b.len()] == [out.len(); 3],
+        "choose: an input's length differs from the output's"
+    );
+    let (condition, a, b) = (Gather::new(&condition), Gather::new(&a), Gather::new(&b));
+    parallel_chunks(out, CHUNK, |start, out| {
+        let mut mask = [0u8; BLOCK];
+        let mut other = [T::ZERO; BLOCK];
+        for (k, out) in out.chunks_mut(BLOCK).enumerate() {
+            let (at, len) = (start + k * BLOCK, out.len());
+            condition.read(at, &mut mask[..len]);
+            a.read(at, out);
+            b.read(at, &mut other[..len]);
+            for ((out, other), mask) in out.iter_mut().zip(&other).zip(&mask) {
+                *out = if *mask != 0 { *out } else { *other };
+            }
+        }
+    });
+}

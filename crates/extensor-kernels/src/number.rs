@@ -40,6 +40,8 @@ pub trait Number:
     fn floor_divide(self, other: Self) -> Self;
     /// `self - other * floor(self / other)`: has the sign of the divisor.
     fn modulo(self, other: Self) -> Self;
+    /// `selfⁿ`.
+    fn pow(self, n: Self) -> Self;
 
     /// `self > other`.
     #[inline(always)]
@@ -123,9 +125,6 @@ pub trait Real: Number + Div<Output = Self> {
     fn erfc(self) -> Self;
     /// `1 / (1 + e⁻ˣ)`.
     fn sigmoid(self) -> Self;
-    /// `selfⁿ`.
-    fn pow(self, n: Self) -> Self;
-
     /// Whether it is not a number.
     #[inline(always)]
     fn is_nan(self) -> Self::Mask {
@@ -184,6 +183,10 @@ macro_rules! number_for_float {
             fn modulo(self, other: Self) -> Self {
                 math::modulo(self, other)
             }
+            #[inline(always)]
+            fn pow(self, n: Self) -> Self {
+                math::pow(self, n)
+            }
         }
 
         impl Real for $t {
@@ -217,10 +220,6 @@ macro_rules! number_for_float {
             }
             number_for_float!(@math exp expm1 log log1p log2 log10 sin cos tan asin acos atan);
             number_for_float!(@math sinh cosh tanh asinh acosh atanh erf erfc sigmoid);
-            #[inline(always)]
-            fn pow(self, n: Self) -> Self {
-                math::pow(self, n)
-            }
         }
     };
     (@math $($name:ident)*) => {$(
@@ -289,14 +288,14 @@ macro_rules! lane {
                 if mask { a } else { b }
             }
             lane!(@unary Number: abs);
-            lane!(@binary Number: maximum minimum floor_divide modulo);
+            lane!(@binary Number: maximum minimum floor_divide modulo pow);
         }
         impl Real for Lane<$t> {
             #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self {
                 Lane(self.0.mul_add(b.0, c.0))
             }
-            lane!(@binary Real: copysign pow);
+            lane!(@binary Real: copysign);
             lane!(@unary Real: sqrt floor ceil round trunc exp expm1 log log1p log2 log10);
             lane!(@unary Real: asin acos atan sinh cosh tanh asinh acosh atanh erf erfc sigmoid);
             #[inline(always)]
@@ -381,6 +380,19 @@ macro_rules! number_for_int {
             #[inline(always)]
             fn modulo(self, other: Self) -> Self {
                 self - other * self.floor_divide(other)
+            }
+            #[inline(always)]
+            fn pow(self, n: Self) -> Self {
+                // By squaring; callers that can return an error look for negative exponents first.
+                let (mut result, mut base, mut n) = (Wrapping(1), self, n.0);
+                while n > 0 {
+                    if n & 1 == 1 {
+                        result *= base;
+                    }
+                    base *= base;
+                    n >>= 1;
+                }
+                result
             }
         }
     )*};

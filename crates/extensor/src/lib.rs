@@ -1,2 +1,21 @@
-//! The library.
+//! Tensors and automatic differentiation in which no gradient is taken on trust.
+
 #![forbid(unsafe_code)]
+
+mod ops;
+mod tensor;
+
+pub use ops::*;
+pub use ops::{catalogue, operation, params, record, samples};
+pub use tensor::{Axes, DType, Data, Difference, Element, Error, Integers, Key, Kind, Result};
+pub use tensor::{Shape, Tensor, Tolerance, tensor};
+
+/// How many threads operations use.
+pub mod threads {
+    pub use extensor_kernels::par::{set_threads as set, threads as get, with_threads as with};
+}
+
+/// The pool that recycles large buffers.
+pub mod memory {
+    pub use extensor_kernels::buffer::{pool_bytes, set_pool_limit};
+}

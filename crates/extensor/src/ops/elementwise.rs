@@ -1,0 +1,493 @@
+//! Functions of one number: `y` and `y′`, and nothing else.
+//!
+//! Each block below is an operation. Its first line names the function, its backward function and
+//! what that takes beside `grad_output` (the input `x` or the `output`); `y` is the formula and `dy`
+//! the gradient, over any kind of real number.
+
+use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use super::operation::{apply_one, backward_of, husk};
+use super::params::Params;
+use super::pointwise::{Takes, guard, infer_unary, map_number, map_real, saturate};
+use super::record::{Family, Needs, Record};
+use super::samples::SHAPES;
+use crate::{DType, Result, Tensor};
+use extensor_kernels::map::{Formula, NumberFormula};
+use extensor_kernels::number::{Number, Real};
+use smallvec::smallvec;
+use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
+
+/// Defines an operation from its formula and its gradient.
+///
+/// `real` formulas are for floats; `number` formulas take whole numbers too; `rounding` ones are
+/// for floats and leave whole numbers as they are.
+macro_rules! unary {
+    (
+        $(#[$doc:meta])*
+        $kind:ident $name:ident, $backward:ident($from:ident), $Op:ident:
+            y = |$x:ident| $f:expr,
+            dy = |$g:ident, $v:ident $(, $limit:ident)?| $df:expr;
+            $formula:literal, $derivative:literal,
+            on $domain:literal [$low:expr, $high:expr] $(kinks $kinks:expr)?;
+            at $at:literal: $value:literal $(, trig $trig:literal)?;
+            $($field:ident: $setting:expr,)*
+    ) => {
+        $(#[$doc])*
+        ///
+        /// ```
+        #[doc = concat!("let y = extensor::", stringify!($name), "(&extensor::tensor(", stringify!($at), "f64))?;")]
+        #[doc = concat!("assert!((y.item::<f64>()? - ", stringify!($value), "f64).abs() < 1e-15);")]
+        /// # Ok::<(), extensor::Error>(())
+        /// ```
+        pub fn $name(x: &Tensor) -> Result<Tensor> {
+            apply_one(&$Op, &[x])
+        }
+
+        #[doc = concat!("The gradient of [`", stringify!($name), "`]: `", $derivative, "`, times `grad_output`, from the ", unary!(@words $from), ".")]
+        pub fn $backward(grad_output: &Tensor, $from: &Tensor) -> Result<Tensor> {
+            unary!(@backward $from $from $Op grad_output)
+        }
+
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $Op;
+
+        unary!(@formula $kind $Op $x [$f] $($trig)?);
+
+        impl $Op {
+            pub(crate) const RECORD: &'static Record = &Record {
+                name: stringify!($name),
+                family: Family::Elementwise,
+                formula: $formula,
+                derivative: $derivative,
+                domain: $domain,
+                backward: concat!(stringify!($backward), "(grad_output, ", stringify!($from), ")"),
+                needs: unary!(@needs $from),
+                build: |_| Ok(Box::new($Op)),
+                samples: |s| {
+                    #[allow(unused_mut, unused_assignments)]
+                    let mut kinks: &[f64] = &[];
+                    $(kinks = &$kinks;)?
+                    for shape in SHAPES {
+                        let x = s.away($low, $high, kinks, shape);
+                        s.add([x], Params::new());
+                    }
+                },
+                errors: |bad| {
+                    let wrong = bad.ones(&[2], DType::Bool);
+                    bad.add([wrong], Params::new(), "x has dtype bool, expected");
+                },
+                $($field: $setting,)*
+                ..Record::BLANK
+            };
+        }
+
+        const _: () = {
+            struct Gradient {
+                #[allow(dead_code)]
+                limit: f64,
+            }
+            impl Formula<2> for Gradient {
+                $(const TRIG: bool = $trig;)?
+                #[inline(always)]
+                fn f<R: Real>(&self, [$g, $v]: [R; 2]) -> R {
+                    $(let $limit = self.limit;)?
+                    $df
+                }
+            }
+            impl Operation for $Op {
+                fn record(&self) -> &'static Record {
+                    $Op::RECORD
+                }
+                fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
+                    infer_unary(stringify!($name), inputs[0], unary!(@takes $kind))
+                }
+                fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+                    let (x, spec) = (inputs[0], specs.swap_remove(0));
+                    Ok(smallvec![unary!(@forward $kind stringify!($name), $Op, x, spec)?])
+                }
+                fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+                    let (g, v) = (call.grad(), unary!(@pick $from call));
+                    let limit = g.dtype().max_finite();
+                    let spec = Spec { shape: g.shape().clone(), dtype: g.dtype() };
+                    call.one(|| map_real(stringify!($backward), Gradient { limit }, [g, v], spec))
+                }
+            }
+        };
+    };
+    (@formula number $Op:ident $x:ident [$f:expr]) => {
+        impl NumberFormula<1> for $Op {
+            #[inline(always)]
+            fn f<R: Number>(&self, [$x]: [R; 1]) -> R {
+                $f
+            }
+        }
+    };
+    (@formula $kind:ident $Op:ident $x:ident [$f:expr] $($trig:literal)?) => {
+        impl Formula<1> for $Op {
+            $(const TRIG: bool = $trig;)?
+            #[inline(always)]
+            fn f<R: Real>(&self, [$x]: [R; 1]) -> R {
+                $f
+            }
+        }
+    };
+    (@takes real) => { Takes::Floats };
+    (@takes $kind:ident) => { Takes::Numbers };
+    (@forward real $op:expr, $Op:ident, $x:ident, $spec:ident) => { map_real($op, $Op, [$x], $spec) };
+    (@forward number $op:expr, $Op:ident, $x:ident, $spec:ident) => { map_number($op, $Op, [$x], $spec) };
+    (@forward rounding $op:expr, $Op:ident, $x:ident, $spec:ident) => {
+        if $x.dtype().is_int() { Ok($x.clone()) } else { map_real($op, $Op, [$x], $spec) }
+    };
+    (@needs x) => { Needs::Inputs };
+    (@needs output) => { Needs::Outputs };
+    (@words x) => { "input" };
+    (@words output) => { "output" };
+    (@pick x $call:ident) => { $call.inputs[0] };
+    (@pick output $call:ident) => { $call.output() };
+    (@backward x $x:ident $Op:ident $g:ident) => {{
+        let output = husk($x.shape(), $x.dtype())?;
+        let [grad] = backward_of(&$Op, $g, &[$x], &output)?;
+        Ok(grad)
+    }};
+    (@backward output $output:ident $Op:ident $g:ident) => {{
+        let x = husk($output.shape(), $output.dtype())?;
+        let [grad] = backward_of(&$Op, $g, &[&x], $output)?;
+        Ok(grad)
+    }};
+}
+
+/// `√(1 − x²)`, exact near ±1.
+#[inline(always)]
+fn unit_leg<R: Real>(x: R) -> R {
+    let one = x.lit(1.0);
+    ((one - x) * (one + x)).sqrt()
+}
+
+unary! {
+    /// The exponential, `y = eˣ`.
+    real exp, exp_backward(output), Exp:
+            y = |x| x.exp(),
+            dy = |g, y| g * y;
+            "y = eˣ", "y′ = y",
+            on "all numbers" [-2.0, 2.0];
+            at 0.5: 1.6487212707001282;
+}
+
+unary! {
+    /// The exponential less one, `y = eˣ − 1`, exact near 0.
+    real expm1, expm1_backward(x), Expm1:
+            y = |x| x.expm1(),
+            dy = |g, x| g * x.exp();
+            "y = eˣ − 1", "y′ = eˣ",
+            on "all numbers" [-1.0, 1.0];
+            at 0.5: 0.6487212707001282;
+}
+
+unary! {
+    /// The natural logarithm, `y = ln x`.
+    real log, log_backward(x), Log:
+            y = |x| x.log(),
+            dy = |g, x, limit| saturate(g / guard(x), limit, [g, x]);
+            "y = ln x", "y′ = 1/x",
+            on "x > 0" [0.2, 4.0];
+            at 0.5: -0.6931471805599453;
+            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+}
+
+unary! {
+    /// The natural logarithm of one more, `y = ln(1 + x)`, exact near 0.
+    real log1p, log1p_backward(x), Log1p:
+            y = |x| x.log1p(),
+            dy = |g, x, limit| saturate(g / guard(x.lit(1.0) + x), limit, [g, x]);
+            "y = ln(1 + x)", "y′ = 1/(1 + x)",
+            on "x > −1" [-0.5, 3.0];
+            at 0.5: 0.4054651081081644;
+            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+}
+
+unary! {
+    /// The logarithm to base 2, `y = log₂ x`.
+    real log2, log2_backward(x), Log2:
+            y = |x| x.log2(),
+            dy = |g, x, limit| saturate(g / (guard(x) * x.lit(LN_2)), limit, [g, x]);
+            "y = log₂ x", "y′ = 1/(x ln 2)",
+            on "x > 0" [0.2, 4.0];
+            at 0.3: -1.736965594166206;
+            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+}
+
+unary! {
+    /// The logarithm to base 10, `y = log₁₀ x`.
+    real log10, log10_backward(x), Log10:
+            y = |x| x.log10(),
+            dy = |g, x, limit| saturate(g / (guard(x) * x.lit(LN_10)), limit, [g, x]);
+            "y = log₁₀ x", "y′ = 1/(x ln 10)",
+            on "x > 0" [0.2, 4.0];
+            at 0.5: -0.3010299956639812;
+            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+}
+
+unary! {
+    /// The square root, `y = √x`.
+    real sqrt, sqrt_backward(output), Sqrt:
+            y = |x| x.sqrt(),
+            dy = |g, y, limit| saturate(g / (y.lit(2.0) * guard(y)), limit, [g, y]);
+            "y = √x", "y′ = 1/(2y)",
+            on "x >= 0" [0.2, 4.0];
+            at 0.5: 0.7071067811865476;
+            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+}
+
+unary! {
+    /// The reciprocal square root, `y = 1/√x`.
+    real rsqrt, rsqrt_backward(x), Rsqrt:
+            y = |x| x.lit(1.0) / x.sqrt(),
+            dy = |g, x, limit| {
+                let d = guard(x);
+                let slope = x.lit(-0.5) / (d * d.abs().sqrt());
+                saturate(g * slope, limit, [g, x])
+            };
+            "y = 1/√x", "y′ = −½ x^(−3/2)",
+            on "x > 0" [0.2, 4.0];
+            at 0.5: 1.414213562373095;
+            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+}
+
+unary! {
+    /// The square, `y = x²`; whole numbers wrap around.
+    number square, square_backward(x), Square:
+            y = |x| x * x,
+            dy = |g, x| g * (x + x);
+            "y = x²", "y′ = 2x",
+            on "all numbers" [-3.0, 3.0];
+            at 0.5: 0.25;
+}
+
+unary! {
+    /// The reciprocal, `y = 1/x`.
+    real reciprocal, reciprocal_backward(x), Reciprocal:
+            y = |x| x.lit(1.0) / x,
+            dy = |g, x, limit| {
+                let d = guard(x);
+                saturate(-saturate(g / d, limit, [g, x]) / d, limit, [g, x])
+            };
+            "y = 1/x", "y′ = −1/x²",
+            on "x ≠ 0" [0.3, 3.0];
+            at 0.5: 2.0;
+            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+}
+
+unary! {
+    /// The absolute value, `y = |x|`.
+    number abs, abs_backward(x), Abs:
+            y = |x| x.abs(),
+            dy = |g, x| g * x.sign();
+            "y = |x|", "y′ = sign x",
+            on "all numbers" [-7.0, 7.0] kinks [0.0];
+            at -0.5: 0.5;
+            conventions: "y′(0) = 0",
+}
+
+unary! {
+    /// The sign: −1, 0 or 1; NaN for NaN.
+    number sign, sign_backward(x), Sign:
+            y = |x| x.sign(),
+            dy = |g, x| R::select(x.is_nan(), x, g.lit(0.0));
+            "y = −1, 0 or 1 as x is below, at or above 0", "y′ = 0",
+            on "all numbers" [-7.0, 7.0] kinks [0.0];
+            at -0.5: -1.0;
+            order: 1,
+            conventions: "the derivative is 0 everywhere, at the steps too",
+}
+
+unary! {
+    /// The sine, `y = sin x`, of radians.
+    real sin, sin_backward(x), Sin:
+            y = |x| x.sin(),
+            dy = |g, x| g * x.cos();
+            "y = sin x", "y′ = cos x",
+            on "all numbers (radians)" [-6.0, 6.0];
+            at 0.5: 0.479425538604203, trig true;
+}
+
+unary! {
+    /// The cosine, `y = cos x`, of radians.
+    real cos, cos_backward(x), Cos:
+            y = |x| x.cos(),
+            dy = |g, x| -(g * x.sin());
+            "y = cos x", "y′ = −sin x",
+            on "all numbers (radians)" [-6.0, 6.0];
+            at 0.5: 0.8775825618903728, trig true;
+}
+
+unary! {
+    /// The tangent, `y = tan x`, of radians.
+    real tan, tan_backward(output), Tan:
+            y = |x| x.tan(),
+            dy = |g, y| g * y.mul_add(y, y.lit(1.0));
+            "y = tan x", "y′ = 1 + y²",
+            on "all numbers but odd multiples of π/2" [-1.2, 1.2];
+            at 0.5: 0.5463024898437905, trig true;
+}
+
+unary! {
+    /// The inverse sine, `y = arcsin x`.
+    real asin, asin_backward(x), Asin:
+            y = |x| x.asin(),
+            dy = |g, x, limit| saturate(g / guard(unit_leg(x)), limit, [g, x]);
+            "y = arcsin x", "y′ = 1/√(1 − x²)",
+            on "−1 <= x <= 1" [-0.9, 0.9];
+            at 0.5: 0.5235987755982989;
+            conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite",
+}
+
+unary! {
+    /// The inverse cosine, `y = arccos x`.
+    real acos, acos_backward(x), Acos:
+            y = |x| x.acos(),
+            dy = |g, x, limit| saturate(-(g / guard(unit_leg(x))), limit, [g, x]);
+            "y = arccos x", "y′ = −1/√(1 − x²)",
+            on "−1 <= x <= 1" [-0.9, 0.9];
+            at 0.5: 1.0471975511965979;
+            conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite",
+}
+
+unary! {
+    /// The inverse tangent, `y = arctan x`.
+    real atan, atan_backward(x), Atan:
+            y = |x| x.atan(),
+            dy = |g, x| g / x.mul_add(x, x.lit(1.0));
+            "y = arctan x", "y′ = 1/(1 + x²)",
+            on "all numbers" [-3.0, 3.0];
+            at 0.5: 0.4636476090008061;
+}
+
+unary! {
+    /// The hyperbolic sine, `y = (eˣ − e⁻ˣ)/2`.
+    real sinh, sinh_backward(x), Sinh:
+            y = |x| x.sinh(),
+            dy = |g, x| g * x.cosh();
+            "y = sinh x", "y′ = cosh x",
+            on "all numbers" [-2.0, 2.0];
+            at 0.5: 0.5210953054937474;
+}
+
+unary! {
+    /// The hyperbolic cosine, `y = (eˣ + e⁻ˣ)/2`.
+    real cosh, cosh_backward(x), Cosh:
+            y = |x| x.cosh(),
+            dy = |g, x| g * x.sinh();
+            "y = cosh x", "y′ = sinh x",
+            on "all numbers" [-2.0, 2.0];
+            at 0.5: 1.1276259652063807;
+}
+
+unary! {
+    /// The inverse hyperbolic sine, `y = ln(x + √(x² + 1))`.
+    real asinh, asinh_backward(x), Asinh:
+            y = |x| x.asinh(),
+            dy = |g, x| {
+                // Where x² would swamp the 1, and might overflow, √(1 + x²) is |x|.
+                let size = x.abs();
+                let root = x.mul_add(x, x.lit(1.0)).sqrt();
+                g / R::select(size.lt(x.lit(1e9)), root, size)
+            };
+            "y = arsinh x", "y′ = 1/√(1 + x²)",
+            on "all numbers" [-3.0, 3.0];
+            at 0.5: 0.48121182505960347;
+}
+
+unary! {
+    /// The inverse hyperbolic cosine, `y = ln(x + √(x² − 1))`.
+    real acosh, acosh_backward(x), Acosh:
+            y = |x| x.acosh(),
+            dy = |g, x, limit| {
+                let one = x.lit(1.0);
+                saturate(g / guard((x - one).sqrt() * (x + one).sqrt()), limit, [g, x])
+            };
+            "y = arcosh x", "y′ = 1/√(x² − 1)",
+            on "x >= 1" [1.2, 4.0];
+            at 1.5: 0.9624236501192069;
+            conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite",
+}
+
+unary! {
+    /// The inverse hyperbolic tangent, `y = ½ ln((1 + x)/(1 − x))`.
+    real atanh, atanh_backward(x), Atanh:
+            y = |x| x.atanh(),
+            dy = |g, x, limit| {
+                let one = x.lit(1.0);
+                saturate(g / guard((one - x) * (one + x)), limit, [g, x])
+            };
+            "y = artanh x", "y′ = 1/(1 − x²)",
+            on "−1 < x < 1" [-0.9, 0.9];
+            at 0.5: 0.5493061443340549;
+            conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite",
+}
+
+unary! {
+    /// The error function, `y = 2/√π ∫₀ˣ e^(−t²) dt`.
+    real erf, erf_backward(x), Erf:
+            y = |x| x.erf(),
+            dy = |g, x| g * x.lit(FRAC_2_SQRT_PI) * (-(x * x)).exp();
+            "y = erf x", "y′ = 2/√π e^(−x²)",
+            on "all numbers" [-2.5, 2.5];
+            at 0.5: 0.5204998778130465;
+}
+
+unary! {
+    /// The complementary error function, `y = 1 − erf x`, exact where that is tiny.
+    real erfc, erfc_backward(x), Erfc:
+            y = |x| x.erfc(),
+            dy = |g, x| -(g * x.lit(FRAC_2_SQRT_PI) * (-(x * x)).exp());
+            "y = 1 − erf x", "y′ = −2/√π e^(−x²)",
+            on "all numbers" [-2.5, 2.5];
+            at 0.5: 0.4795001221869535;
+}
+
+unary! {
+    /// The integer at or above, `y = ⌈x⌉`.
+    rounding ceil, ceil_backward(x), Ceil:
+            y = |x| x.ceil(),
+            dy = |g, x| R::select(x.is_nan(), x, g.lit(0.0));
+            "y = ⌈x⌉", "y′ = 0",
+            on "all numbers" [-7.0, 7.0] kinks [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+            at 0.5: 1.0;
+            order: 1,
+            conventions: "the derivative is 0 everywhere, at the steps too",
+}
+
+unary! {
+    /// The integer at or below, `y = ⌊x⌋`.
+    rounding floor, floor_backward(x), Floor:
+            y = |x| x.floor(),
+            dy = |g, x| R::select(x.is_nan(), x, g.lit(0.0));
+            "y = ⌊x⌋", "y′ = 0",
+            on "all numbers" [-7.0, 7.0] kinks [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+            at 0.5: 0.0;
+            order: 1,
+            conventions: "the derivative is 0 everywhere, at the steps too",
+}
+
+unary! {
+    /// The integer part, towards 0.
+    rounding trunc, trunc_backward(x), Trunc:
+            y = |x| x.trunc(),
+            dy = |g, x| R::select(x.is_nan(), x, g.lit(0.0));
+            "y = x without its fraction", "y′ = 0",
+            on "all numbers" [-7.0, 7.0] kinks [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+            at 0.5: 0.0;
+            order: 1,
+            conventions: "the derivative is 0 everywhere, at the steps too",
+}
+
+unary! {
+    /// The nearest integer, halves to the even one.
+    rounding round, round_backward(x), Round:
+            y = |x| x.round(),
+            dy = |g, x| R::select(x.is_nan(), x, g.lit(0.0));
+            "y = the integer nearest to x, halves to even", "y′ = 0",
+            on "all numbers" [-7.0, 7.0] kinks [-7.5, -6.5, -5.5, -4.5, -3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5];
+            at 0.5: 0.0;
+            order: 1,
+            conventions: "the derivative is 0 everywhere, at the steps too",
+}

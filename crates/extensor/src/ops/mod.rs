@@ -1,0 +1,25 @@
+//! The operations: each in one place, with its formula, forward, backward, samples and errors.
+//!
+//! An operation is a pure function of tensors with an explicit backward function beside it. It must
+//! not know how differentiation is driven, nor how elements are stored.
+
+mod additive;
+mod arithmetic;
+pub mod catalogue;
+mod clip;
+mod elementwise;
+pub mod operation;
+pub mod params;
+mod pointwise;
+mod predicates;
+pub mod record;
+pub mod samples;
+mod stub;
+
+pub use additive::*;
+pub use arithmetic::*;
+pub use clip::*;
+pub use elementwise::*;
+pub use operation::Operation;
+pub use predicates::*;
+pub use stub::*;

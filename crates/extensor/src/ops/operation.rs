@@ -1,0 +1,343 @@
+//! What an operation is, and the engine that owns what all of them share.
+//!
+//! A rule returns gradients. Checking the output's gradient, reducing to a broadcast operand's shape,
+//! rounding to an operand's dtype, refusing what has no derivative: here, once. This module must not
+//! know any particular operation.
+
+use super::record::{Class, Record};
+use crate::{Axes, DType, Error, Result, Shape, Tensor, ops};
+use smallvec::{SmallVec, smallvec};
+use std::fmt::Debug;
+
+/// Shape and dtype of a tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Its shape.
+    pub shape: Shape,
+    /// Its dtype.
+    pub dtype: DType,
+}
+
+/// What an operation's outputs will be.
+pub type Specs = SmallVec<[Spec; 1]>;
+/// An operation's outputs.
+pub type Outputs = SmallVec<[Tensor; 1]>;
+/// The gradients for an operation's inputs; `None` for those not wanted.
+pub type Grads = SmallVec<[Option<Tensor>; 3]>;
+
+/// An operation with its parameters: a pure function of tensors, and its derivative.
+pub trait Operation: Debug + Send + Sync + 'static {
+    /// Its record in the catalogue.
+    fn record(&self) -> &'static Record;
+
+    /// What the outputs will be, or what is wrong with the inputs or parameters. Reads no elements.
+    fn infer(&self, inputs: &[&Tensor]) -> Result<Specs>;
+
+    /// The outputs, for inputs that [`infer`](Operation::infer) has accepted.
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs>;
+
+    /// The gradients for the inputs wanted, for a call that the engine has checked.
+    fn backward(&self, call: &Backward<'_>) -> Result<Grads>;
+
+    /// For a [`Class::Reduction`]: the axes it reduces, and whether it keeps them with size 1.
+    fn reduces(&self) -> Option<(&Axes, bool)> {
+        None
+    }
+}
+
+/// A differentiation under way: what a backward rule sees.
+pub struct Backward<'a> {
+    /// The gradient for each output.
+    pub grads: &'a [&'a Tensor],
+    /// The inputs; their values only if the record's `needs` says so.
+    pub inputs: &'a [&'a Tensor],
+    /// The outputs; likewise.
+    pub outputs: &'a [&'a Tensor],
+    /// Whether a gradient is wanted, for each input.
+    pub wanted: &'a [bool],
+}
+
+impl<'a> Backward<'a> {
+    /// The gradient for the only output.
+    #[inline]
+    pub fn grad(&self) -> &'a Tensor {
+        self.grads[0]
+    }
+
+    /// The only output.
+    #[inline]
+    pub fn output(&self) -> &'a Tensor {
+        self.outputs[0]
+    }
+
+    /// The gradient for the only input.
+    #[inline]
+    pub fn one(&self, grad: impl FnOnce() -> Result<Tensor>) -> Result<Grads> {
+        Ok(smallvec![if self.wanted[0] { Some(grad()?) } else { None }])
+    }
+
+    /// The gradients for two inputs, each computed if wanted.
+    #[inline]
+    pub fn two(
+        &self,
+        first: impl FnOnce() -> Result<Tensor>,
+        second: impl FnOnce() -> Result<Tensor>,
+    ) -> Result<Grads> {
+        Ok(smallvec![
+            if self.wanted[0] { Some(first()?) } else { None },
+            if self.wanted[1] {
+                Some(second()?)
+            } else {
+                None
+            },
+        ])
+    }
+}
+
+/// The specification of a single output.
+#[inline]
+pub(crate) fn spec(shape: Shape, dtype: DType) -> Specs {
+    smallvec![Spec { shape, dtype }]
+}
+
+/// Calls an operation: the one door through which every call goes.
+#[inline]
+pub fn apply(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Outputs> {
+    let specs = op.infer(inputs)?;
+    op.forward(inputs, specs)
+}
+
+/// Calls an operation that has one output.
+#[inline]
+pub(crate) fn apply_one(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Tensor> {
+    let mut outputs = apply(op, inputs)?;
+    Ok(outputs.swap_remove(0))
+}
+
+/// Calls an operation's backward rule, having checked the gradient; brings every gradient to its
+/// input's shape and dtype.
+pub fn backward(
+    op: &dyn Operation,
+    grads: &[&Tensor],
+    inputs: &[&Tensor],
+    outputs: &[&Tensor],
+    wanted: &[bool],
+) -> Result<Grads> {
+    let record = op.record();
+    let name = backward_name(record);
+    for (i, input) in inputs.iter().enumerate() {
+        if wanted[i] && !(record.differentiable_input(i) && input.dtype().is_float()) {
+            let argument = input_name(record, i);
+            let reason = if !record.is_differentiable() {
+                "the operation has no derivative"
+            } else if record.differentiable_input(i) {
+                "it is not of a float dtype"
+            } else {
+                "it is an index, a mask or a constant"
+            };
+            return Err(Error::NotDifferentiable {
+                op: record.name,
+                argument,
+                reason,
+            });
+        }
+    }
+    let specs = op.infer(inputs)?;
+    if grads.len() != specs.len() {
+        let (expected, got) = (specs.len().to_string(), grads.len().to_string());
+        return Err(Error::Parameter {
+            op: name,
+            parameter: "number of gradients",
+            expected,
+            got,
+        });
+    }
+    for (grad, spec) in grads.iter().zip(&specs) {
+        if *grad.shape() != spec.shape {
+            let (expected, got) = (spec.shape.to_string(), grad.shape().clone());
+            return Err(Error::Shape {
+                op: name,
+                argument: "grad_output",
+                expected,
+                got,
+            });
+        }
+        if grad.dtype() != spec.dtype {
+            let (expected, got) = (spec.dtype.name(), grad.dtype());
+            return Err(Error::DType {
+                op: name,
+                argument: "grad_output",
+                expected,
+                got,
+            });
+        }
+    }
+    let mut result = op.backward(&Backward {
+        grads,
+        inputs,
+        outputs,
+        wanted,
+    })?;
+    debug_assert_eq!(
+        result.len(),
+        inputs.len(),
+        "{name}: a gradient for each input"
+    );
+    for (grad, input) in result.iter_mut().zip(inputs) {
+        let Some(value) = grad else { continue };
+        if value.dtype() != input.dtype() {
+            *value = ops::cast(value, input.dtype())?;
+        }
+        if value.shape() != input.shape() {
+            debug_assert_eq!(
+                record.class,
+                Class::Elementwise,
+                "{name}: a gradient's shape"
+            );
+            *value = reduce_to_shape(name, value, input.shape())?;
+        }
+    }
+    Ok(result)
+}
+
+/// The gradients for all differentiable inputs of a one-output operation: what an explicit backward
+/// function returns.
+pub(crate) fn backward_of<const N: usize>(
+    op: &dyn Operation,
+    grad_output: &Tensor,
+    inputs: &[&Tensor],
+    output: &Tensor,
+) -> Result<[Tensor; N]> {
+    let record = op.record();
+    let wanted: SmallVec<[bool; 4]> = (0..inputs.len())
+        .map(|i| record.differentiable_input(i))
+        .collect();
+    let grads = backward(op, &[grad_output], inputs, &[output], &wanted)?;
+    let found: Vec<Tensor> = grads.into_iter().flatten().collect();
+    found.try_into().map_err(|_| Error::NotDifferentiable {
+        op: record.name,
+        argument: "an input".into(),
+        reason: "its rule returned no gradient",
+    })
+}
+
+/// Stands in for a tensor whose values are not needed: its shape and dtype, without its memory.
+/// The values are NaN, so that a rule that reads them after all is found out.
+pub fn husk(shape: &Shape, dtype: DType) -> Result<Tensor> {
+    Tensor::constant(if dtype.is_float() { f64::NAN } else { 0.0 }, shape, dtype)
+}
+
+/// Sums a gradient over the axes along which its operand of `shape` was broadcast.
+pub(crate) fn reduce_to_shape(op: &'static str, grad: &Tensor, shape: &Shape) -> Result<Tensor> {
+    if grad.shape() == shape {
+        return Ok(grad.clone());
+    }
+    let mismatch = || Error::Shape {
+        op,
+        argument: "grad_output",
+        expected: format!("one that {shape} broadcasts to"),
+        got: grad.shape().clone(),
+    };
+    let added = grad.ndim().checked_sub(shape.len()).ok_or_else(mismatch)?;
+    let mut axes: SmallVec<[i64; 4]> = (0..added as i64).collect();
+    for (i, &size) in shape.iter().enumerate() {
+        match (size, grad.shape()[added + i]) {
+            (a, b) if a == b => {}
+            (1, _) => axes.push((added + i) as i64),
+            _ => return Err(mismatch()),
+        }
+    }
+    let summed = ops::sum(grad, &axes[..], false)?;
+    ops::reshape(&summed, shape)
+}
+
+/// The derivative of an operation along `tangents`, from its class and its backward rule: no rule
+/// has a second formula for forward mode. `None` stands for a tangent that is zero.
+pub fn forward_derivative(
+    op: &dyn Operation,
+    inputs: &[&Tensor],
+    outputs: &[&Tensor],
+    tangents: &[Option<&Tensor>],
+) -> Result<Outputs> {
+    let record = op.record();
+    let mut total: Vec<Option<Tensor>> = vec![None; outputs.len()];
+    let mut accumulate = |k: usize, term: Tensor| -> Result<()> {
+        total[k] = Some(match total[k].take() {
+            Some(sum) => ops::add(&sum, &term)?,
+            None => term,
+        });
+        Ok(())
+    };
+    for (i, tangent) in tangents.iter().enumerate() {
+        let Some(tangent) = tangent else { continue };
+        match record.class {
+            Class::Affine => {
+                let zero = Tensor::constant(0.0, inputs[i].shape(), inputs[i].dtype())?;
+                let mut at: SmallVec<[&Tensor; 4]> = SmallVec::from_slice(inputs);
+                at[i] = tangent;
+                let along = apply(op, &at)?;
+                at[i] = &zero;
+                let origin = apply(op, &at)?;
+                for (k, (a, b)) in along.iter().zip(&origin).enumerate() {
+                    accumulate(k, ops::subtract(a, b)?)?;
+                }
+            }
+            Class::Elementwise => {
+                // On inputs broadcast beforehand nothing is reduced, and the gradient for a
+                // cotangent equal to the tangent is the derivative along it.
+                let shape = outputs[0].shape();
+                let wide: Vec<Tensor> = inputs
+                    .iter()
+                    .map(|x| ops::broadcast_to(x, shape))
+                    .collect::<Result<_>>()?;
+                let wide: Vec<&Tensor> = wide.iter().collect();
+                let cotangent = ops::cast(&ops::broadcast_to(tangent, shape)?, outputs[0].dtype())?;
+                let wanted: Vec<bool> = (0..inputs.len()).map(|k| k == i).collect();
+                let mut grads = backward(op, &[&cotangent], &wide, outputs, &wanted)?;
+                if let Some(term) = grads[i].take() {
+                    accumulate(0, ops::cast(&term, outputs[0].dtype())?)?;
+                }
+            }
+            Class::Reduction => {
+                let ones = outputs[0].ones_like()?;
+                let wanted: Vec<bool> = (0..inputs.len()).map(|k| k == i).collect();
+                let mut grads = backward(op, &[&ones], inputs, outputs, &wanted)?;
+                if let Some(weights) = grads[i].take() {
+                    let terms = ops::multiply(&weights, tangent)?;
+                    let (axes, keepdims) = op.reduces().unwrap_or((&Axes::All, false));
+                    accumulate(0, ops::sum(&terms, axes.clone(), keepdims)?)?;
+                }
+            }
+            Class::Constant => {
+                let argument = input_name(record, i);
+                let reason = "the operation has no derivative";
+                return Err(Error::NotDifferentiable {
+                    op: record.name,
+                    argument,
+                    reason,
+                });
+            }
+        }
+    }
+    outputs
+        .iter()
+        .zip(total)
+        .map(|(output, sum)| sum.map_or_else(|| output.zeros_like(), Ok))
+        .collect()
+}
+
+/// `"relu_backward"` for `relu`, as errors name it.
+fn backward_name(record: &'static Record) -> &'static str {
+    record.backward.split('(').next().unwrap_or(record.name)
+}
+
+/// The name of input number `index`, as errors and reports use it.
+pub fn input_name(record: &Record, index: usize) -> String {
+    use super::record::Count;
+    match record.inputs {
+        [only] if only.count == Count::Many => format!("{}{index}", only.name),
+        inputs => inputs
+            .get(index)
+            .map_or_else(|| index.to_string(), |i| i.name.to_string()),
+    }
+}

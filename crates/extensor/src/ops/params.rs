@@ -1,0 +1,212 @@
+//! Parameters by name, for calls through the catalogue.
+
+use super::record::Record;
+use crate::{Axes, DType, Error, Result};
+use std::fmt;
+
+/// The value of a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Not given.
+    None,
+    /// A switch.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// A list of whole numbers.
+    Ints(Vec<i64>),
+    /// A list of pairs.
+    Pairs(Vec<(i64, i64)>),
+    /// A word.
+    Text(String),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::None => f.write_str("None"),
+            Value::Bool(v) => write!(f, "{v}"),
+            Value::Int(v) => write!(f, "{v}"),
+            Value::Float(v) => write!(f, "{v:?}"),
+            Value::Ints(v) => write!(f, "{v:?}"),
+            Value::Pairs(v) => write!(f, "{v:?}"),
+            Value::Text(v) => write!(f, "{v:?}"),
+        }
+    }
+}
+
+macro_rules! value_from {
+    ($($t:ty => $value:expr),* $(,)?) => {$(
+        impl From<$t> for Value {
+            fn from(v: $t) -> Value {
+                #[allow(clippy::redundant_closure_call)]
+                ($value)(v)
+            }
+        }
+    )*};
+}
+
+value_from! {
+    bool => Value::Bool,
+    i64 => Value::Int,
+    i32 => |v| Value::Int(i64::from(v)),
+    f64 => Value::Float,
+    Vec<i64> => Value::Ints,
+    &[i64] => |v: &[i64]| Value::Ints(v.to_vec()),
+    Vec<(i64, i64)> => Value::Pairs,
+    &str => |v: &str| Value::Text(v.to_string()),
+}
+
+impl<const N: usize> From<[i64; N]> for Value {
+    fn from(v: [i64; N]) -> Value {
+        Value::Ints(v.to_vec())
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(v: Option<T>) -> Value {
+        v.map_or(Value::None, Into::into)
+    }
+}
+
+/// Parameters by name, in the order given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Params(Vec<(String, Value)>);
+
+impl Params {
+    /// No parameters.
+    pub fn new() -> Params {
+        Params::default()
+    }
+
+    /// These and one more.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Params {
+        self.0.push((name.to_string(), value.into()));
+        self
+    }
+
+    /// The names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// An error if a name is not among the operation's parameters.
+    pub(crate) fn expect_known(&self, record: &Record) -> Result<()> {
+        for (name, _) in self.iter() {
+            if !record.params.iter().any(|p| p.name == name) {
+                let known: Vec<&str> = record.params.iter().map(|p| p.name).collect();
+                let known = if known.is_empty() {
+                    "none".into()
+                } else {
+                    known.join(", ")
+                };
+                let parameter = name.to_string();
+                return Err(Error::UnknownParameter {
+                    op: record.name,
+                    parameter,
+                    known,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, name: &str) -> &Value {
+        self.0
+            .iter()
+            .find(|(n, _)| n == name)
+            .map_or(&Value::None, |(_, v)| v)
+    }
+
+    fn bad<T>(&self, op: &'static str, parameter: &'static str, expected: &str) -> Result<T> {
+        let got = self.get(parameter).to_string();
+        Err(Error::Parameter {
+            op,
+            parameter,
+            expected: expected.into(),
+            got,
+        })
+    }
+
+    /// A switch.
+    pub fn bool(&self, op: &'static str, name: &'static str, default: bool) -> Result<bool> {
+        match self.get(name) {
+            Value::None => Ok(default),
+            Value::Bool(v) => Ok(*v),
+            _ => self.bad(op, name, "true or false"),
+        }
+    }
+
+    /// A whole number, or nothing.
+    pub fn optional_int(&self, op: &'static str, name: &'static str) -> Result<Option<i64>> {
+        match self.get(name) {
+            Value::None => Ok(None),
+            Value::Int(v) => Ok(Some(*v)),
+            _ => self.bad(op, name, "a whole number"),
+        }
+    }
+
+    /// A whole number that must be given.
+    pub fn int(&self, op: &'static str, name: &'static str) -> Result<i64> {
+        self.optional_int(op, name)?
+            .map_or_else(|| self.bad(op, name, "a whole number"), Ok)
+    }
+
+    /// A number, or nothing.
+    pub fn optional_float(&self, op: &'static str, name: &'static str) -> Result<Option<f64>> {
+        match self.get(name) {
+            Value::None => Ok(None),
+            Value::Float(v) => Ok(Some(*v)),
+            Value::Int(v) => Ok(Some(*v as f64)),
+            _ => self.bad(op, name, "a number"),
+        }
+    }
+
+    /// A number.
+    pub fn float(&self, op: &'static str, name: &'static str, default: f64) -> Result<f64> {
+        Ok(self.optional_float(op, name)?.unwrap_or(default))
+    }
+
+    /// A list of whole numbers, or nothing.
+    pub fn optional_ints(&self, op: &'static str, name: &'static str) -> Result<Option<Vec<i64>>> {
+        match self.get(name) {
+            Value::None => Ok(None),
+            Value::Ints(v) => Ok(Some(v.clone())),
+            Value::Int(v) => Ok(Some(vec![*v])),
+            _ => self.bad(op, name, "a list of whole numbers"),
+        }
+    }
+
+    /// A list of whole numbers that must be given.
+    pub fn ints(&self, op: &'static str, name: &'static str) -> Result<Vec<i64>> {
+        match self.optional_ints(op, name)? {
+            Some(list) => Ok(list),
+            None => self.bad(op, name, "a list of whole numbers"),
+        }
+    }
+
+    /// Axes: nothing for all of them.
+    pub fn axes(&self, op: &'static str, name: &'static str) -> Result<Axes> {
+        Ok(Axes::from(self.optional_ints(op, name)?.as_deref()))
+    }
+
+    /// A list of pairs that must be given.
+    pub fn pairs(&self, op: &'static str, name: &'static str) -> Result<Vec<(i64, i64)>> {
+        match self.get(name) {
+            Value::Pairs(v) => Ok(v.clone()),
+            Value::Ints(v) if v.is_empty() => Ok(Vec::new()),
+            _ => self.bad(op, name, "a list of pairs of whole numbers"),
+        }
+    }
+
+    /// A dtype by its name.
+    pub fn dtype(&self, op: &'static str, name: &'static str) -> Result<DType> {
+        let found = match self.get(name) {
+            Value::Text(v) => DType::from_name(v),
+            _ => None,
+        };
+        found.map_or_else(|| self.bad(op, name, "the name of a dtype"), Ok)
+    }
+}

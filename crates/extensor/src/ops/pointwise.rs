@@ -1,0 +1,202 @@
+//! Formulas applied to tensors, element by element: broadcasting, dtypes and memory are dealt with
+//! here, for all elementwise operations.
+
+use super::operation::{Spec, Specs, spec};
+use crate::tensor::{match_float, match_int};
+use crate::{DType, Error, Result, Tensor, ops, tensor};
+use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers, Predicate, Predicates};
+use extensor_kernels::map::{RealPredicate, RealPredicates, map};
+use extensor_kernels::number::Real;
+use std::borrow::Cow;
+
+/// What kinds of numbers an operation takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    Floats,
+    Numbers,
+    Bools,
+    Anything,
+}
+
+impl Takes {
+    fn expect(self, op: &'static str, argument: &'static str, dtype: DType) -> Result<()> {
+        let (fits, expected) = match self {
+            Takes::Floats => return dtype.expect_float(op, argument),
+            Takes::Numbers => (dtype != DType::Bool, "a number type (not bool)"),
+            Takes::Bools => (dtype == DType::Bool, "bool"),
+            Takes::Anything => (true, "any"),
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(Error::DType {
+                op,
+                argument,
+                expected,
+                got: dtype,
+            })
+        }
+    }
+}
+
+/// The result of a function of one tensor.
+pub(crate) fn infer_unary(op: &'static str, x: &Tensor, takes: Takes) -> Result<Specs> {
+    takes.expect(op, "x", x.dtype())?;
+    Ok(spec(x.shape().clone(), x.dtype()))
+}
+
+/// The result of a function of two broadcast tensors: their common dtype.
+pub(crate) fn infer_binary(
+    op: &'static str,
+    [a, b]: [(&'static str, &Tensor); 2],
+    takes: Takes,
+) -> Result<Specs> {
+    for (argument, x) in [a, b] {
+        takes.expect(op, argument, x.dtype())?;
+    }
+    let (a, b) = (a.1, b.1);
+    let dtype = promote(op, a, b)?;
+    Ok(spec(tensor::broadcast(op, a.shape(), b.shape())?, dtype))
+}
+
+/// The dtype that two tensors have in common.
+pub(crate) fn promote(op: &'static str, a: &Tensor, b: &Tensor) -> Result<DType> {
+    let (a, b) = (a.dtype(), b.dtype());
+    a.promote(b).ok_or(Error::MixedDTypes { op, a, b })
+}
+
+/// The tensor as a view of the given shape and in the given dtype.
+fn fitted<'a>(op: &'static str, x: &'a Tensor, spec: &Spec) -> Result<Cow<'a, Tensor>> {
+    let mut x = Cow::Borrowed(x);
+    if x.dtype() != spec.dtype {
+        x = Cow::Owned(ops::cast(&x, spec.dtype)?);
+    }
+    if *x.shape() != spec.shape {
+        let layout = x
+            .layout()
+            .broadcast(&spec.shape)
+            .ok_or_else(|| Error::Broadcast {
+                op,
+                a: x.shape().clone(),
+                b: spec.shape.clone(),
+            })?;
+        x = Cow::Owned(x.with_layout(layout));
+    }
+    Ok(x)
+}
+
+fn fit_all<'a, const N: usize>(
+    op: &'static str,
+    inputs: [&'a Tensor; N],
+    spec: &Spec,
+) -> Result<[Cow<'a, Tensor>; N]> {
+    let mut fitting = inputs.map(Cow::Borrowed);
+    for (x, input) in fitting.iter_mut().zip(inputs) {
+        if input.dtype() != spec.dtype || *input.shape() != spec.shape {
+            *x = fitted(op, input, spec)?;
+        }
+    }
+    Ok(fitting)
+}
+
+fn wrong(op: &'static str, dtype: DType) -> Error {
+    Error::DType {
+        op,
+        argument: "the result",
+        expected: "a number type",
+        got: dtype,
+    }
+}
+
+/// A real formula of broadcast tensors, computed in and rounded to `spec.dtype`.
+#[inline]
+pub(crate) fn map_real<F: Formula<N>, const N: usize>(
+    op: &'static str,
+    formula: F,
+    inputs: [&Tensor; N],
+    spec: Spec,
+) -> Result<Tensor> {
+    let inputs = fit_all(op, inputs, &spec)?;
+    let Spec { shape, dtype } = spec;
+    let block = Formulas(formula);
+    match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
+        map::<T, T, N>(&block, inputs.each_ref().map(|x| x.view()), out)
+    }), else Err(wrong(op, dtype)))
+}
+
+/// A formula of broadcast tensors of any number type.
+#[inline]
+pub(crate) fn map_number<F: NumberFormula<N>, const N: usize>(
+    op: &'static str,
+    formula: F,
+    inputs: [&Tensor; N],
+    spec: Spec,
+) -> Result<Tensor> {
+    let inputs = fit_all(op, inputs, &spec)?;
+    let Spec { shape, dtype } = spec;
+    let block = Numbers(formula);
+    match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
+        map::<T, T, N>(&block, inputs.each_ref().map(|x| x.view()), out)
+    }), else match_int!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
+        map::<T, T, N>(&block, inputs.each_ref().map(|x| x.view()), out)
+    }), else Err(wrong(op, dtype))))
+}
+
+/// A question about broadcast tensors, which are first brought to `common`.
+pub(crate) fn map_mask<F: Predicate<N>, const N: usize>(
+    op: &'static str,
+    predicate: F,
+    inputs: [&Tensor; N],
+    common: Spec,
+) -> Result<Tensor> {
+    let inputs = fit_all(op, inputs, &common)?;
+    let Spec { shape, dtype } = common;
+    let block = Predicates(predicate);
+    let mask = DType::Bool;
+    match_float!(dtype, T => Tensor::build(op, shape, mask, |out: &mut [u8]| {
+        map::<T, u8, N>(&block, inputs.each_ref().map(|x| x.view()), out)
+    }), else match_int!(dtype, T => Tensor::build(op, shape, mask, |out: &mut [u8]| {
+        map::<T, u8, N>(&block, inputs.each_ref().map(|x| x.view()), out)
+    }), else {
+        // Masks hold 0 and 1 in bytes.
+        type T = std::num::Wrapping<u8>;
+        Tensor::build(op, shape, mask, |out: &mut [u8]| {
+            map::<T, u8, N>(&block, inputs.each_ref().map(|x| x.view()), out)
+        })
+    }))
+}
+
+/// A question about the floats of one tensor.
+pub(crate) fn map_real_mask<F: RealPredicate>(
+    op: &'static str,
+    predicate: F,
+    x: &Tensor,
+) -> Result<Tensor> {
+    let (shape, dtype) = (x.shape().clone(), x.dtype());
+    let block = RealPredicates(predicate);
+    match_float!(dtype, T => Tensor::build(op, shape, DType::Bool, |out: &mut [u8]| {
+        map::<T, u8, 1>(&block, [x.view()], out)
+    }), else Err(wrong(op, dtype)))
+}
+
+/// The smallest magnitude that a backward rule divides by.
+const LEAST: f64 = 1e-10;
+
+/// `x`, or ±1e-10 where its magnitude is below that: what backward rules put in a denominator.
+#[inline(always)]
+pub(crate) fn guard<R: Real>(x: R) -> R {
+    let least = x.lit(LEAST);
+    R::select(x.abs().lt(least), least.copysign(x), x)
+}
+
+/// `value`, held within ±`limit` (the largest finite value of the result's dtype) where all of the
+/// inputs are finite: division by almost nothing must not make an infinite gradient.
+#[inline(always)]
+pub(crate) fn saturate<R: Real, const N: usize>(value: R, limit: f64, inputs: [R; N]) -> R {
+    let limit = value.lit(limit);
+    let mut over = limit.lt(value.abs());
+    for x in inputs {
+        over = over & x.is_finite();
+    }
+    R::select(over, limit.copysign(value), value)
+}

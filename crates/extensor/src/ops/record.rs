@@ -1,0 +1,244 @@
+//! An operation's record: all that tests, the command line, the reference pages and the bindings
+//! need to know of it.
+
+use super::Operation;
+use super::params::Params;
+use super::samples::{Bad, Sampler};
+use std::fmt;
+
+/// The families that operations come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// Addition to comparison, with broadcasting.
+    Arithmetic,
+    /// Functions of one number.
+    Elementwise,
+    /// Products of matrices.
+    Matrix,
+    /// Many numbers to one.
+    Reduction,
+    /// Numbers moved and picked.
+    Shape,
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Family::Arithmetic => "arithmetic",
+            Family::Elementwise => "elementwise",
+            Family::Matrix => "matrix",
+            Family::Reduction => "reduction",
+            Family::Shape => "shape",
+        })
+    }
+}
+
+/// What kind of function an operation is: forward mode follows from it and from the backward rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Element by element on broadcast inputs: the Jacobian is diagonal, so it is its own transpose.
+    /// The engine reduces each gradient to its operand's shape.
+    Elementwise,
+    /// Affine in each differentiable input by itself (linear, bilinear, padding by a constant):
+    /// the derivative along `t` is the operation at `t` less the operation at 0.
+    Affine,
+    /// Many elements to one: each gradient is the output's, spread, times a weight; the derivative
+    /// along `t` is the sum of weights times `t`.
+    Reduction,
+    /// Not differentiable at all.
+    Constant,
+}
+
+/// Which values the backward rule reads; what it does not read need not be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Only shapes and dtypes.
+    Shapes,
+    /// The inputs.
+    Inputs,
+    /// The outputs.
+    Outputs,
+    /// Both.
+    InputsAndOutputs,
+}
+
+impl Needs {
+    /// Whether the inputs' values are read.
+    pub const fn inputs(self) -> bool {
+        matches!(self, Needs::Inputs | Needs::InputsAndOutputs)
+    }
+
+    /// Whether the outputs' values are read.
+    pub const fn outputs(self) -> bool {
+        matches!(self, Needs::Outputs | Needs::InputsAndOutputs)
+    }
+}
+
+/// A tensor that an operation takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether the operation can be differentiated by it.
+    pub differentiable: bool,
+    /// Whether it may be left out, be there once, or stand for any number of tensors.
+    pub count: Count,
+}
+
+/// How often an input is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Always, once.
+    One,
+    /// Once or not at all (the last inputs only).
+    Optional,
+    /// Once or more, named `x0`, `x1`, … (the only input).
+    Many,
+}
+
+impl Input {
+    /// An input to differentiate by.
+    pub const fn new(name: &'static str) -> Input {
+        Input {
+            name,
+            differentiable: true,
+            count: Count::One,
+        }
+    }
+
+    /// An input to differentiate by that may be left out.
+    pub const fn optional(name: &'static str) -> Input {
+        Input {
+            name,
+            differentiable: true,
+            count: Count::Optional,
+        }
+    }
+
+    /// An input that has no derivative: an index, a mask.
+    pub const fn constant(name: &'static str) -> Input {
+        Input {
+            name,
+            differentiable: false,
+            count: Count::One,
+        }
+    }
+
+    /// Any number of inputs to differentiate by.
+    pub const fn many(name: &'static str) -> Input {
+        Input {
+            name,
+            differentiable: true,
+            count: Count::Many,
+        }
+    }
+}
+
+/// A parameter that is not a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it can be, in words.
+    pub what: &'static str,
+    /// What stands for it when it is not given, as text; `None`: it must be given.
+    pub default: Option<&'static str>,
+}
+
+/// All there is to know of an operation, in one place.
+pub struct Record {
+    /// Its name, also the name of its function.
+    pub name: &'static str,
+    /// Its family.
+    pub family: Family,
+    /// What it computes.
+    pub formula: &'static str,
+    /// Its derivative.
+    pub derivative: &'static str,
+    /// Where it is defined (and differentiable).
+    pub domain: &'static str,
+    /// What holds at kinks, ties and singular points.
+    pub conventions: &'static str,
+    /// The tensors it takes.
+    pub inputs: &'static [Input],
+    /// The parameters it takes.
+    pub params: &'static [Parameter],
+    /// The explicit backward function's arguments, for display.
+    pub backward: &'static str,
+    /// What kind of function it is.
+    pub class: Class,
+    /// How often it can be differentiated with a result that is not identically zero or undefined:
+    /// 0 (not at all), 1, or 2 for any number of times.
+    pub order: u8,
+    /// What the backward rule reads.
+    pub needs: Needs,
+    /// The operation with these parameters.
+    pub build: fn(&Params) -> crate::Result<Box<dyn Operation>>,
+    /// Inputs at which it is tested.
+    pub samples: fn(&mut Sampler),
+    /// Calls that must fail, with a part of the message.
+    pub errors: fn(&mut Bad),
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Record {
+    /// A record to start from: `Record { name: "exp", …, ..Record::BLANK }`.
+    pub const BLANK: Record = Record {
+        name: "",
+        family: Family::Elementwise,
+        formula: "",
+        derivative: "",
+        domain: "all numbers",
+        conventions: "",
+        inputs: &[Input::new("x")],
+        params: &[],
+        backward: "",
+        class: Class::Elementwise,
+        order: 2,
+        needs: Needs::Inputs,
+        build: |_| {
+            Err(crate::Error::UnknownOperation {
+                name: String::new(),
+            })
+        },
+        samples: |_| {},
+        errors: |_| {},
+    };
+
+    /// `clip(x, min = None, max = None)`.
+    pub fn signature(&self) -> String {
+        let inputs = self.inputs.iter().map(|i| match i.count {
+            Count::One => i.name.to_string(),
+            Count::Optional => format!("{} = None", i.name),
+            Count::Many => format!("{}0, {0}1, …", i.name),
+        });
+        let params = self.params.iter().map(|p| match p.default {
+            Some(default) => format!("{} = {default}", p.name),
+            None => p.name.to_string(),
+        });
+        let arguments: Vec<String> = inputs.chain(params).collect();
+        format!("{}({})", self.name, arguments.join(", "))
+    }
+
+    /// Whether the operation has a derivative at all.
+    pub fn is_differentiable(&self) -> bool {
+        self.class != Class::Constant && self.order > 0
+    }
+
+    /// Whether input number `index` can be differentiated by.
+    pub fn differentiable_input(&self, index: usize) -> bool {
+        let many = |i: &&Input| i.count == Count::Many;
+        let input = self
+            .inputs
+            .get(index)
+            .or_else(|| self.inputs.last().filter(many));
+        self.is_differentiable() && input.is_some_and(|i| i.differentiable)
+    }
+}

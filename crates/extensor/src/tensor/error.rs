@@ -1,0 +1,186 @@
+//! What can go wrong, as data; the sentence is made in one place.
+
+use crate::{DType, Shape};
+
+/// The result of every named function.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong: in which operation, what it expected and what it got.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An argument's shape is not the one required.
+    #[error("{op}: {argument} has shape {got}, expected {expected}")]
+    Shape {
+        /// The operation.
+        op: &'static str,
+        /// The argument.
+        argument: &'static str,
+        /// What it had to be.
+        expected: String,
+        /// What it was.
+        got: Shape,
+    },
+    /// Two shapes do not broadcast.
+    #[error(
+        "{op}: shapes {a} and {b} do not broadcast: each pair of sizes, from the last axis on, must be equal or one of them 1"
+    )]
+    Broadcast {
+        /// The operation.
+        op: &'static str,
+        /// One shape.
+        a: Shape,
+        /// The other.
+        b: Shape,
+    },
+    /// An argument's dtype is not one that the operation takes.
+    #[error("{op}: {argument} has dtype {got}, expected {expected}")]
+    DType {
+        /// The operation.
+        op: &'static str,
+        /// The argument.
+        argument: &'static str,
+        /// What it had to be.
+        expected: &'static str,
+        /// What it was.
+        got: DType,
+    },
+    /// Two dtypes that no common dtype holds.
+    #[error("{op}: dtypes {a} and {b} do not mix; cast one of them")]
+    MixedDTypes {
+        /// The operation.
+        op: &'static str,
+        /// One dtype.
+        a: DType,
+        /// The other.
+        b: DType,
+    },
+    /// An axis that the tensor does not have.
+    #[error("{op}: axis {axis} is out of range for {ndim} dimensions")]
+    AxisOutOfRange {
+        /// The operation.
+        op: &'static str,
+        /// The axis asked for.
+        axis: i64,
+        /// The tensor's dimensions.
+        ndim: usize,
+    },
+    /// An axis named twice.
+    #[error("{op}: axis {axis} is named twice")]
+    RepeatedAxis {
+        /// The operation.
+        op: &'static str,
+        /// The axis.
+        axis: i64,
+    },
+    /// An index outside its axis.
+    #[error("{op}: index {index} is out of range for axis {axis} of size {size}")]
+    IndexOutOfRange {
+        /// The operation.
+        op: &'static str,
+        /// The index.
+        index: i64,
+        /// The axis it points into.
+        axis: usize,
+        /// That axis' size.
+        size: usize,
+    },
+    /// A number of values that does not fill the shape.
+    #[error("{op}: {got} values do not fill shape {shape}, which has {expected}")]
+    Length {
+        /// The operation.
+        op: &'static str,
+        /// The shape.
+        shape: Shape,
+        /// Its number of elements.
+        expected: usize,
+        /// The number of values given.
+        got: usize,
+    },
+    /// A shape with more elements than can be counted.
+    #[error("{op}: shape {shape} has more elements than memory can address")]
+    Overflow {
+        /// The operation.
+        op: &'static str,
+        /// The shape.
+        shape: Shape,
+    },
+    /// The system has not that much memory.
+    #[error("{op}: no memory for {bytes} bytes")]
+    OutOfMemory {
+        /// The operation.
+        op: &'static str,
+        /// The number of bytes asked for.
+        bytes: usize,
+    },
+    /// A parameter outside what is allowed.
+    #[error("{op}: {parameter} is {got}, expected {expected}")]
+    Parameter {
+        /// The operation.
+        op: &'static str,
+        /// The parameter.
+        parameter: &'static str,
+        /// What is allowed.
+        expected: String,
+        /// What it was.
+        got: String,
+    },
+    /// The largest or smallest of no elements.
+    #[error("{op}: there is no such element in an empty axis (shape {shape})")]
+    Empty {
+        /// The operation.
+        op: &'static str,
+        /// The input's shape.
+        shape: Shape,
+    },
+    /// A whole number divided by zero.
+    #[error("{op}: a whole number is divided by zero")]
+    DivisionByZero {
+        /// The operation.
+        op: &'static str,
+    },
+    /// A gradient was asked for where there is none.
+    #[error("{op}: cannot be differentiated with respect to {argument}: {reason}")]
+    NotDifferentiable {
+        /// The operation.
+        op: &'static str,
+        /// The argument.
+        argument: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A call by name with other inputs than the operation has.
+    #[error("{op}: got inputs ({got}), expected ({expected})")]
+    Inputs {
+        /// The operation.
+        op: &'static str,
+        /// The inputs it takes.
+        expected: String,
+        /// Those given.
+        got: String,
+    },
+    /// A call by name with a parameter that the operation has not.
+    #[error("{op}: has no parameter {parameter:?}; it has {known}")]
+    UnknownParameter {
+        /// The operation.
+        op: &'static str,
+        /// The parameter.
+        parameter: String,
+        /// Those it has.
+        known: String,
+    },
+    /// A name that is not in the catalogue.
+    #[error("there is no operation {name:?} in the catalogue")]
+    UnknownOperation {
+        /// The name.
+        name: String,
+    },
+    /// A gradient check that could not be carried out, or found two runs to differ.
+    #[error("{op}: {reason}")]
+    Check {
+        /// The function checked.
+        op: String,
+        /// What happened.
+        reason: String,
+    },
+}

@@ -1,0 +1,155 @@
+//! The tensor: an immutable array of numbers.
+//!
+//! This module knows how elements are stored, viewed, made, read and printed. It must not know what
+//! operations there are, except that the infix operators call them.
+
+mod compare;
+mod create;
+mod dtype;
+mod error;
+mod layout;
+mod operators;
+mod print;
+mod random;
+mod read;
+mod shape;
+mod storage;
+
+pub(crate) use compare::unravel;
+pub use compare::{Difference, Tolerance};
+pub use create::{Data, tensor};
+pub use dtype::{DType, Element, Kind};
+pub(crate) use dtype::{match_bits, match_float, match_int};
+pub use error::{Error, Result};
+pub(crate) use layout::Layout;
+pub use random::Key;
+pub use shape::{Axes, Integers, Shape};
+pub(crate) use shape::{Strides, axis_index, broadcast};
+pub(crate) use storage::Storage;
+
+use extensor_kernels::native::Native;
+use extensor_kernels::view::View;
+use std::sync::Arc;
+
+/// An immutable array of numbers of one [`DType`] with any number of dimensions.
+///
+/// A tensor is a value: cloning it is cheap and shares the memory, which nobody can change. It can
+/// be sent to and shared between threads. Transposing, slicing, broadcasting, flipping and, where
+/// the strides allow, reshaping give views of the same memory.
+///
+/// ```
+/// use extensor::{DType, tensor, transpose};
+///
+/// let x = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+/// assert_eq!(x.shape(), [2, 3]);
+/// assert_eq!(x.dtype(), DType::F64);
+/// let y = transpose(&x, None)?; // a view: no element is copied
+/// assert_eq!(y.to_vec::<f64>()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Tensor {
+    storage: Arc<Storage>,
+    layout: Layout,
+    dtype: DType,
+}
+
+impl Tensor {
+    /// The sizes of the axes, outermost first.
+    #[inline]
+    pub fn shape(&self) -> &Shape {
+        &self.layout.shape
+    }
+
+    /// The number of axes; 0 for a scalar.
+    #[inline]
+    pub fn ndim(&self) -> usize {
+        self.layout.shape.len()
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.layout.shape.iter().product()
+    }
+
+    /// Whether there are no elements.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.layout.shape.contains(&0)
+    }
+
+    /// The type of the elements.
+    #[inline]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// How many elements apart neighbours along each axis lie in memory (0: the same element).
+    pub fn strides(&self) -> &[isize] {
+        &self.layout.strides
+    }
+
+    /// Whether the elements lie in memory in row-major order without gaps.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        self.layout.is_contiguous()
+    }
+
+    /// Whether both look at the same memory.
+    pub fn shares_memory_with(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.storage, &other.storage)
+    }
+
+    /// The tensor's elements as the kernels see them. `T` must be the dtype's stored type.
+    #[inline]
+    pub(crate) fn view<T: Native>(&self) -> View<'_, T> {
+        debug_assert_eq!(size_of::<T>(), self.dtype.size());
+        let Layout {
+            shape,
+            strides,
+            offset,
+        } = &self.layout;
+        View::new(self.storage.as_slice(), *offset, shape, strides)
+    }
+
+    #[inline]
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Another look at the same memory.
+    #[inline]
+    pub(crate) fn with_layout(&self, layout: Layout) -> Tensor {
+        Tensor {
+            storage: self.storage.clone(),
+            layout,
+            dtype: self.dtype,
+        }
+    }
+
+    /// A row-major tensor over storage that holds exactly its elements.
+    #[inline]
+    pub(crate) fn from_storage(storage: Storage, shape: Shape, dtype: DType) -> Tensor {
+        Tensor {
+            storage: Arc::new(storage),
+            layout: Layout::contiguous(shape),
+            dtype,
+        }
+    }
+
+    /// A new row-major tensor whose elements `fill` writes, every one of them.
+    #[inline]
+    pub(crate) fn build<T: Native>(
+        op: &'static str,
+        shape: Shape,
+        dtype: DType,
+        fill: impl FnOnce(&mut [T]),
+    ) -> Result<Tensor> {
+        debug_assert_eq!(size_of::<T>(), dtype.size());
+        let len = shape.count(op)?;
+        let mut storage = Storage::new::<T>(op, len)?;
+        fill(&mut storage.as_mut_slice()[..len]);
+        Ok(Self::from_storage(storage, shape, dtype))
+    }
+}

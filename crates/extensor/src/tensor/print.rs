@@ -1,0 +1,230 @@
+//! How tensors look.
+
+use super::{Kind, Tensor};
+use std::fmt;
+
+/// Tensors with more elements are shortened.
+const WHOLE: usize = 1000;
+/// How many elements are shown at either end of a shortened axis.
+const EDGE: usize = 3;
+
+impl fmt::Display for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = f.precision();
+        let shortened = self.len() > WHOLE;
+        // The indices shown along each axis; None stands for the gap.
+        let shown: Vec<Vec<Option<usize>>> = self
+            .shape()
+            .iter()
+            .map(|&size| {
+                if shortened && size > 2 * EDGE {
+                    let ends = (0..EDGE).map(Some).chain([None]);
+                    ends.chain((size - EDGE..size).map(Some)).collect()
+                } else {
+                    (0..size).map(Some).collect()
+                }
+            })
+            .collect();
+        let mut texts = Vec::new();
+        if !self.is_empty() {
+            self.collect(&shown, &mut Vec::new(), &mut texts);
+        }
+        let texts = self.format(&texts, digits);
+        let width = texts.iter().map(|t| t.chars().count()).max().unwrap_or(0);
+        let mut texts = texts.iter().map(String::as_str);
+        nest(f, &shown, 0, width, &mut texts)?;
+        write!(f, "  {}{}", self.dtype(), self.shape())
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.ndim() > 1 && !self.is_empty() {
+            f.write_str("\n")?;
+        }
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Writes the nested brackets.
+fn nest<'a>(
+    f: &mut fmt::Formatter<'_>,
+    shown: &[Vec<Option<usize>>],
+    depth: usize,
+    width: usize,
+    texts: &mut impl Iterator<Item = &'a str>,
+) -> fmt::Result {
+    let Some(axis) = shown.get(depth) else {
+        return write!(f, "{:>width$}", texts.next().unwrap_or(""));
+    };
+    let inner = depth + 1 == shown.len();
+    f.write_str("[")?;
+    // The axes below are empty: nothing to show inside.
+    if shown[depth..].iter().any(Vec::is_empty) {
+        return f.write_str("]");
+    }
+    for (i, index) in axis.iter().enumerate() {
+        if i > 0 {
+            if inner {
+                f.write_str(", ")?;
+            } else {
+                f.write_str(",")?;
+                f.write_str(&"\n".repeat(shown.len() - depth - 1))?;
+                f.write_str(&" ".repeat(depth + 1))?;
+            }
+        }
+        match index {
+            Some(_) => nest(f, shown, depth + 1, width, texts)?,
+            None => f.write_str("...")?,
+        }
+    }
+    f.write_str("]")
+}
+
+impl Tensor {
+    /// The positions of all shown elements, in row-major order.
+    fn collect(
+        &self,
+        shown: &[Vec<Option<usize>>],
+        index: &mut Vec<usize>,
+        out: &mut Vec<Vec<usize>>,
+    ) {
+        match shown.get(index.len()) {
+            None => out.push(index.clone()),
+            Some(axis) => {
+                for &i in axis.iter().flatten() {
+                    index.push(i);
+                    self.collect(shown, index, out);
+                    index.pop();
+                }
+            }
+        }
+    }
+
+    fn format(&self, indices: &[Vec<usize>], digits: Option<usize>) -> Vec<String> {
+        let layout = self.layout();
+        let element = |index: &Vec<usize>| {
+            let steps = index.iter().zip(&layout.strides);
+            let at = layout.offset as isize + steps.map(|(&i, &s)| i as isize * s).sum::<isize>();
+            let one = super::Layout {
+                shape: super::Shape::scalar(),
+                strides: Default::default(),
+                offset: at as usize,
+            };
+            self.with_layout(one)
+        };
+        match self.dtype().kind() {
+            Kind::Bool => {
+                let text = |t: Tensor| {
+                    (if t.to_f64_vec()[0] != 0.0 {
+                        "true"
+                    } else {
+                        "false"
+                    })
+                    .to_string()
+                };
+                indices.iter().map(|i| text(element(i))).collect()
+            }
+            Kind::Int => {
+                let text = |t: Tensor| super::match_int!(t.dtype(), T => t.view::<T>().data()[t.layout().offset].0.to_string(), else String::new());
+                indices.iter().map(|i| text(element(i))).collect()
+            }
+            Kind::Float => {
+                let values: Vec<f64> = indices.iter().map(|i| element(i).to_f64_vec()[0]).collect();
+                format_floats(&values, digits)
+            }
+        }
+    }
+}
+
+/// All with the same number of decimals, no more than are needed (at most four unless asked for),
+/// or all in scientific notation when they differ too much in size.
+fn format_floats(values: &[f64], digits: Option<usize>) -> Vec<String> {
+    let most = digits.unwrap_or(4);
+    let finite = || {
+        values
+            .iter()
+            .filter(|v| v.is_finite() && **v != 0.0)
+            .map(|v| v.abs())
+    };
+    let largest = finite().fold(0.0, f64::max);
+    let smallest = finite().fold(f64::INFINITY, f64::min);
+    let scientific =
+        largest >= 1e8 || (largest > 0.0 && (smallest < 1e-4 || largest / smallest > 1e8));
+    let special = |v: f64| -> Option<String> {
+        match v {
+            v if v.is_nan() => Some("NaN".into()),
+            v if v.is_infinite() => Some(if v > 0.0 { "inf" } else { "-inf" }.into()),
+            _ => None,
+        }
+    };
+    if scientific {
+        return values
+            .iter()
+            .map(|&v| special(v).unwrap_or_else(|| format!("{v:.most$e}")))
+            .collect();
+    }
+    let needed = |v: f64| {
+        let text = format!("{v:.most$}");
+        let (_, decimals) = text.split_once('.').unwrap_or(("", ""));
+        decimals.trim_end_matches('0').len()
+    };
+    let decimals = values
+        .iter()
+        .filter(|v| v.is_finite())
+        .map(|&v| needed(v))
+        .max()
+        .unwrap_or(0);
+    let decimals = digits.unwrap_or(decimals.max(1));
+    values
+        .iter()
+        .map(|&v| special(v).unwrap_or_else(|| format!("{v:.decimals$}")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{DType, Tensor, tensor};
+
+    #[test]
+    fn numbers_are_aligned_and_followed_by_dtype_and_shape() {
+        let x = tensor([[1.0f32, -2.25], [10.5, f32::NAN]]);
+        assert_eq!(
+            x.to_string(),
+            "[[ 1.00, -2.25],\n [10.50,   NaN]]  f32[2, 2]"
+        );
+        assert_eq!(tensor(3).to_string(), "3  i32[]");
+        assert_eq!(tensor([true, false]).to_string(), "[ true, false]  bool[2]");
+        assert_eq!(
+            tensor([1e-9, 1.0]).to_string(),
+            "[1.0000e-9, 1.0000e0]  f64[2]"
+        );
+        assert_eq!(format!("{:.2}", tensor([1.0, 2.0])), "[1.00, 2.00]  f64[2]");
+    }
+
+    #[test]
+    fn empty_and_large_tensors_are_short() {
+        assert_eq!(
+            Tensor::zeros([0, 3], DType::F32).unwrap().to_string(),
+            "[]  f32[0, 3]"
+        );
+        assert_eq!(
+            Tensor::zeros([2, 0], DType::F32).unwrap().to_string(),
+            "[]  f32[2, 0]"
+        );
+        let x = Tensor::arange(0.0, 10_000.0, 1.0, DType::I64).unwrap();
+        assert_eq!(
+            x.to_string(),
+            "[   0,    1,    2, ..., 9997, 9998, 9999]  i64[10000]"
+        );
+        let x = Tensor::zeros([100, 100], DType::F32).unwrap().to_string();
+        assert_eq!(x.lines().count(), 7);
+        assert!(x.lines().nth(3).unwrap().contains("..."));
+    }
+
+    #[test]
+    fn a_third_dimension_is_set_off_by_a_blank_line() {
+        let x = tensor([[[1, 2]], [[3, 4]]]);
+        assert_eq!(x.to_string(), "[[[1, 2]],\n\n [[3, 4]]]  i32[2, 1, 2]");
+    }
+}

@@ -1,0 +1,324 @@
+//! Shapes, axes and how arguments give them.
+
+use crate::{Error, Result};
+use smallvec::SmallVec;
+use std::fmt;
+use std::ops::Deref;
+
+/// The sizes of a tensor's axes, outermost first; no axes: a scalar.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Shape(SmallVec<[usize; 4]>);
+
+impl Shape {
+    /// The shape of a scalar.
+    pub fn scalar() -> Shape {
+        Shape::default()
+    }
+
+    /// The number of elements, if it (and its size in bytes) can be counted.
+    pub fn checked_len(&self) -> Option<usize> {
+        // An empty tensor is small whatever its other sizes are.
+        if self.contains(&0) {
+            return Some(0);
+        }
+        let len = self
+            .iter()
+            .try_fold(1usize, |product, &size| product.checked_mul(size))?;
+        (len <= isize::MAX as usize / 8).then_some(len)
+    }
+
+    /// The number of elements, or an error in the name of `op`.
+    pub(crate) fn count(&self, op: &'static str) -> Result<usize> {
+        self.checked_len().ok_or_else(|| Error::Overflow {
+            op,
+            shape: self.clone(),
+        })
+    }
+
+    /// The strides of a row-major array of this shape.
+    #[inline]
+    pub(crate) fn strides(&self) -> Strides {
+        let mut strides: Strides = SmallVec::from_elem(0, self.len());
+        let mut step = 1isize;
+        for (stride, &size) in strides.iter_mut().zip(self.iter()).rev() {
+            *stride = step;
+            step = step.wrapping_mul(size as isize);
+        }
+        strides
+    }
+
+    pub(crate) fn push(&mut self, size: usize) {
+        self.0.push(size);
+    }
+
+    pub(crate) fn insert(&mut self, at: usize, size: usize) {
+        self.0.insert(at, size);
+    }
+
+    pub(crate) fn remove(&mut self, at: usize) {
+        self.0.remove(at);
+    }
+
+    pub(crate) fn set(&mut self, at: usize, size: usize) {
+        self.0[at] = size;
+    }
+}
+
+pub(crate) type Strides = SmallVec<[isize; 4]>;
+
+impl Deref for Shape {
+    type Target = [usize];
+    #[inline]
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl AsRef<[usize]> for Shape {
+    fn as_ref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl From<&[usize]> for Shape {
+    #[inline]
+    fn from(sizes: &[usize]) -> Shape {
+        Shape(SmallVec::from_slice(sizes))
+    }
+}
+
+impl From<Vec<usize>> for Shape {
+    fn from(sizes: Vec<usize>) -> Shape {
+        Shape(SmallVec::from_vec(sizes))
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(sizes: [usize; N]) -> Shape {
+        Shape(SmallVec::from_slice(&sizes))
+    }
+}
+
+impl FromIterator<usize> for Shape {
+    fn from_iter<I: IntoIterator<Item = usize>>(sizes: I) -> Shape {
+        Shape(sizes.into_iter().collect())
+    }
+}
+
+impl PartialEq<[usize]> for Shape {
+    fn eq(&self, other: &[usize]) -> bool {
+        **self == *other
+    }
+}
+
+impl<const N: usize> PartialEq<[usize; N]> for Shape {
+    fn eq(&self, other: &[usize; N]) -> bool {
+        **self == other[..]
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &self.0[..])
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The shape that both broadcast to, by NumPy's rule.
+pub(crate) fn broadcast(op: &'static str, a: &Shape, b: &Shape) -> Result<Shape> {
+    if a == b {
+        return Ok(a.clone());
+    }
+    let ndim = a.len().max(b.len());
+    let mut sizes: SmallVec<[usize; 4]> = SmallVec::from_elem(1, ndim);
+    for (i, size) in sizes.iter_mut().enumerate() {
+        let of = |s: &Shape| (i + s.len()).checked_sub(ndim).map_or(1, |k| s[k]);
+        *size = match (of(a), of(b)) {
+            (x, y) if x == y => x,
+            (1, y) => y,
+            (x, 1) => x,
+            _ => {
+                return Err(Error::Broadcast {
+                    op,
+                    a: a.clone(),
+                    b: b.clone(),
+                });
+            }
+        };
+    }
+    Ok(Shape(sizes))
+}
+
+/// `axis`, which may count from the end, as an index below `ndim`.
+pub(crate) fn axis_index(op: &'static str, axis: i64, ndim: usize) -> Result<usize> {
+    let n = ndim as i64;
+    if axis >= n || axis < -n {
+        return Err(Error::AxisOutOfRange { op, axis, ndim });
+    }
+    Ok(if axis < 0 { axis + n } else { axis } as usize)
+}
+
+/// Which axes an operation works on: all of them, or a list in which negative ones count from the
+/// end.
+///
+/// Arguments are written `None` or `..` (all), `0`, `-1`, `[0, 2]` or a slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Axes {
+    /// Every axis.
+    All,
+    /// These.
+    List(SmallVec<[i64; 4]>),
+}
+
+impl Axes {
+    /// For each of `ndim` axes whether it is meant; repeated or missing ones are errors.
+    pub(crate) fn mask(&self, op: &'static str, ndim: usize) -> Result<SmallVec<[bool; 6]>> {
+        let Axes::List(list) = self else {
+            return Ok(SmallVec::from_elem(true, ndim));
+        };
+        let mut mask = SmallVec::from_elem(false, ndim);
+        for &axis in list {
+            let index = axis_index(op, axis, ndim)?;
+            if std::mem::replace(&mut mask[index], true) {
+                return Err(Error::RepeatedAxis { op, axis });
+            }
+        }
+        Ok(mask)
+    }
+}
+
+impl From<Option<&[i64]>> for Axes {
+    fn from(axes: Option<&[i64]>) -> Axes {
+        axes.map_or(Axes::All, |list| Axes::List(SmallVec::from_slice(list)))
+    }
+}
+
+impl From<std::ops::RangeFull> for Axes {
+    fn from(_: std::ops::RangeFull) -> Axes {
+        Axes::All
+    }
+}
+
+/// A list of sizes or axes as an argument: an array, slice or vector of integers of any width.
+pub trait Integers {
+    /// The integers.
+    fn integers(&self) -> SmallVec<[i64; 4]>;
+}
+
+macro_rules! integers {
+    ($($t:ty),*) => {$(
+        impl Integers for [$t] {
+            fn integers(&self) -> SmallVec<[i64; 4]> {
+                self.iter().map(|&v| i64::try_from(v).unwrap_or(i64::MAX)).collect()
+            }
+        }
+        impl<const N: usize> Integers for [$t; N] {
+            fn integers(&self) -> SmallVec<[i64; 4]> {
+                self[..].integers()
+            }
+        }
+        impl Integers for Vec<$t> {
+            fn integers(&self) -> SmallVec<[i64; 4]> {
+                self[..].integers()
+            }
+        }
+        impl<const N: usize> From<[$t; N]> for Axes {
+            fn from(axes: [$t; N]) -> Axes {
+                Axes::List(axes.integers())
+            }
+        }
+        impl From<&[$t]> for Axes {
+            fn from(axes: &[$t]) -> Axes {
+                Axes::List(axes.integers())
+            }
+        }
+        impl From<&Vec<$t>> for Axes {
+            fn from(axes: &Vec<$t>) -> Axes {
+                Axes::List(axes.integers())
+            }
+        }
+        impl From<$t> for Axes {
+            fn from(axis: $t) -> Axes {
+                Axes::List([axis].integers())
+            }
+        }
+    )*};
+}
+
+integers!(i32, i64, isize, usize);
+
+impl<T: Integers + ?Sized> Integers for &T {
+    fn integers(&self) -> SmallVec<[i64; 4]> {
+        (**self).integers()
+    }
+}
+
+impl Integers for Shape {
+    fn integers(&self) -> SmallVec<[i64; 4]> {
+        self[..].integers()
+    }
+}
+
+impl Integers for SmallVec<[i64; 4]> {
+    fn integers(&self) -> SmallVec<[i64; 4]> {
+        self.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_broadcast_as_numpy_says() {
+        let cases: [(&[usize], &[usize], Option<&[usize]>); 7] = [
+            (&[], &[], Some(&[])),
+            (&[3, 4], &[4], Some(&[3, 4])),
+            (&[3, 1, 5], &[4, 5], Some(&[3, 4, 5])),
+            (&[0, 3], &[1], Some(&[0, 3])),
+            (&[0], &[1, 1], Some(&[1, 0])),
+            (&[2], &[3], None),
+            (&[2, 0], &[2], None),
+        ];
+        for (a, b, want) in cases {
+            let (a, b) = (Shape::from(a), Shape::from(b));
+            let got = broadcast("add", &a, &b).ok();
+            assert_eq!(got.as_deref(), want, "{a} with {b}");
+            assert_eq!(broadcast("add", &b, &a).ok(), got);
+        }
+    }
+
+    #[test]
+    fn shapes_too_large_to_count_are_seen() {
+        assert_eq!(Shape::from([usize::MAX, 2]).checked_len(), None);
+        assert_eq!(Shape::from([1 << 32, 1 << 31]).checked_len(), None);
+        assert_eq!(
+            Shape::from([usize::MAX, usize::MAX, 0]).checked_len(),
+            Some(0)
+        );
+        assert_eq!(Shape::scalar().checked_len(), Some(1));
+    }
+
+    #[test]
+    fn axes_count_from_the_end_and_must_differ() {
+        let axes = |list: &[i64]| Axes::from(list).mask("sum", 3).map(|m| m.to_vec());
+        assert_eq!(axes(&[0, -1]), Ok(vec![true, false, true]));
+        assert!(matches!(
+            axes(&[3]),
+            Err(Error::AxisOutOfRange { axis: 3, .. })
+        ));
+        assert!(matches!(
+            axes(&[-4]),
+            Err(Error::AxisOutOfRange { axis: -4, .. })
+        ));
+        assert!(matches!(
+            axes(&[1, -2]),
+            Err(Error::RepeatedAxis { axis: -2, .. })
+        ));
+    }
+}

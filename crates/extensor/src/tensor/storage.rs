@@ -1,0 +1,42 @@
+//! The memory behind a tensor, the one place that knows where it is.
+
+use crate::{Element, Error, Result};
+use extensor_kernels::buffer::Buffer;
+use extensor_kernels::native::Native;
+
+/// Memory for elements, on the host. A device's memory would be another variant here.
+pub(crate) struct Storage(Buffer);
+
+impl Storage {
+    /// Memory for `len` elements to be written; the contents are arbitrary until then.
+    #[inline]
+    pub fn new<T: Native>(op: &'static str, len: usize) -> Result<Storage> {
+        let bytes = len * size_of::<T>();
+        Buffer::new(bytes)
+            .map(Storage)
+            .ok_or(Error::OutOfMemory { op, bytes })
+    }
+
+    /// Memory for `len` zeros.
+    pub fn zeroed<T: Native>(op: &'static str, len: usize) -> Result<Storage> {
+        let bytes = len * size_of::<T>();
+        Buffer::zeroed(bytes)
+            .map(Storage)
+            .ok_or(Error::OutOfMemory { op, bytes })
+    }
+
+    /// The vector's elements, without copying where a buffer holds them as they are.
+    pub fn from_vec<E: Element>(values: Vec<E>) -> Storage {
+        Storage(Buffer::from_vec(E::store_all(values)))
+    }
+
+    #[inline]
+    pub fn as_slice<T: Native>(&self) -> &[T] {
+        self.0.as_slice()
+    }
+
+    #[inline]
+    pub fn as_mut_slice<T: Native>(&mut self) -> &mut [T] {
+        self.0.as_mut_slice()
+    }
+}
