@@ -99,6 +99,19 @@ pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     kernel.run()
 }
 
+/// Runs `kernel`, compiled for 256-bit registers at most: for work that gains little from wider
+/// ones and comes in many types, each copy of which takes time to compile.
+#[inline]
+pub fn dispatch_narrow<K: Kernel>(kernel: K) -> K::Output {
+    #[cfg(target_arch = "x86_64")]
+    if isa() >= Isa::V3 {
+        // SAFETY: `isa` returns V3 or more only where every feature that `run_v3` enables was
+        // detected.
+        return unsafe { run_v3(kernel) };
+    }
+    kernel.run()
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]

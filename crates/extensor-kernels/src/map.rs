@@ -4,12 +4,13 @@
 //! else into that form: it walks over strided and broadcast arrays in blocks that fit the first
 //! cache, widens reduced precisions there, and shares large work among threads.
 
-use crate::isa::{Kernel, dispatch};
+use crate::isa::{Kernel, dispatch, dispatch_narrow};
 use crate::math::{Float, Trig};
 use crate::native::{Compute, Native};
 use crate::number::{Lane, Number, Real};
 use crate::par::parallel_chunks;
 use crate::view::{Gather, View};
+use std::num::Wrapping;
 
 /// A real function of `N` variables.
 pub trait Formula<const N: usize>: Sync {
@@ -65,12 +66,30 @@ trait Inline<I, O, const N: usize> {
 
 impl<I: Copy, O, const N: usize, G: Inline<I, O, N>> Kernel for Loop<'_, I, O, N, G> {
     type Output = ();
+    // Plain indices instead of iterators: this is compiled once for every formula, type and
+    // instruction set, and every adapter would be compiled along with it.
     #[inline(always)]
     fn run(self) {
-        let len = self.out.len();
-        let x = self.x.map(|x| &x[..len]);
-        for (i, out) in self.out.iter_mut().enumerate() {
-            *out = self.g.call(x.map(|x| x[i]));
+        let Loop { x, out, g } = self;
+        let len = out.len();
+        let mut k = 0;
+        while k < N {
+            assert!(x[k].len() == len);
+            k += 1;
+        }
+        let mut i = 0;
+        while i < len {
+            // SAFETY: `i` is below the length of `out` and of every input, which were compared.
+            unsafe {
+                let mut values = [*x[0].get_unchecked(i); N];
+                let mut k = 1;
+                while k < N {
+                    values[k] = *x[k].get_unchecked(i);
+                    k += 1;
+                }
+                *out.get_unchecked_mut(i) = g.call(values);
+            }
+            i += 1;
         }
     }
 }
@@ -85,13 +104,19 @@ impl<T: Real, F: Formula<N>, const N: usize> Inline<T, T, N> for AsIs<'_, Formul
     }
 }
 
-impl<T, F: Formula<N>, const N: usize> Inline<T, T, N> for AsLane<'_, F>
+impl<T: Copy, F: Formula<N>, const N: usize> Inline<T, T, N> for AsLane<'_, F>
 where
     Lane<T>: Real,
 {
     #[inline(always)]
     fn call(&self, x: [T; N]) -> T {
-        self.0.f(x.map(Lane)).0
+        let mut lanes = [Lane(x[0]); N];
+        let mut k = 1;
+        while k < N {
+            lanes[k] = Lane(x[k]);
+            k += 1;
+        }
+        self.0.f(lanes).0
     }
 }
 
@@ -158,15 +183,18 @@ where
     }
 }
 
-impl<T: Number + Native, F: NumberFormula<N>, const N: usize> Block<T, T, N> for Numbers<F> {
-    fn run(&self, x: [&[T]; N], out: &mut [T]) {
-        dispatch(Loop {
-            x,
-            out,
-            g: AsIs(self),
-        });
-    }
+macro_rules! numbers {
+    ($dispatch:ident: $($t:ty),*) => {$(
+        impl<F: NumberFormula<N>, const N: usize> Block<$t, $t, N> for Numbers<F> {
+            fn run(&self, x: [&[$t]; N], out: &mut [$t]) {
+                $dispatch(Loop { x, out, g: AsIs(self) });
+            }
+        }
+    )*};
 }
+numbers!(dispatch: f32, f64);
+numbers!(dispatch_narrow: Wrapping<i8>, Wrapping<i16>, Wrapping<i32>, Wrapping<i64>);
+numbers!(dispatch_narrow: Wrapping<u8>, Wrapping<u16>, Wrapping<u32>, Wrapping<u64>);
 
 impl<T, F, const N: usize> Block<T, u8, N> for Predicates<F>
 where
@@ -174,7 +202,7 @@ where
     F: Predicate<N>,
 {
     fn run(&self, x: [&[T]; N], out: &mut [u8]) {
-        dispatch(Loop {
+        dispatch_narrow(Loop {
             x,
             out,
             g: AsIs(self),
@@ -184,13 +212,42 @@ where
 
 impl<T: Real<Mask = bool> + Native, F: RealPredicate> Block<T, u8, 1> for RealPredicates<F> {
     fn run(&self, x: [&[T]; 1], out: &mut [u8]) {
-        dispatch(Loop {
+        dispatch_narrow(Loop {
             x,
             out,
             g: AsIs(self),
         });
     }
 }
+
+/// A block for every float type: what is not compiled again for each formula takes one of these.
+pub trait RealBlock<const N: usize>: Block<f32, f32, N> + Block<f64, f64, N> {}
+impl<B: Block<f32, f32, N> + Block<f64, f64, N>, const N: usize> RealBlock<N> for B {}
+
+macro_rules! blocks_for_all_numbers {
+    ($($int:ty),*) => {
+        /// A block for every number type.
+        pub trait NumberBlock<const N: usize>:
+            RealBlock<N> $(+ Block<Wrapping<$int>, Wrapping<$int>, N>)*
+        {
+        }
+        impl<B, const N: usize> NumberBlock<N> for B where
+            B: RealBlock<N> $(+ Block<Wrapping<$int>, Wrapping<$int>, N>)*
+        {
+        }
+
+        /// A block that makes a mask of every number type.
+        pub trait MaskBlock<const N: usize>:
+            Block<f32, u8, N> + Block<f64, u8, N> $(+ Block<Wrapping<$int>, u8, N>)*
+        {
+        }
+        impl<B, const N: usize> MaskBlock<N> for B where
+            B: Block<f32, u8, N> + Block<f64, u8, N> $(+ Block<Wrapping<$int>, u8, N>)*
+        {
+        }
+    };
+}
+blocks_for_all_numbers!(i8, i16, i32, i64, u8, u16, u32, u64);
 
 /// Elements that one thread takes at a time.
 const CHUNK: usize = 64 * 1024;

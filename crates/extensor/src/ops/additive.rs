@@ -8,7 +8,7 @@ use super::record::{Class, Family, Input, Needs, Record};
 use super::samples::{PAIRS, SHAPES};
 use crate::tensor::{broadcast, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
-use extensor_kernels::map::{NumberFormula, choose};
+use extensor_kernels::map::{NumberFormula, Numbers, choose};
 use extensor_kernels::number::Number;
 use smallvec::smallvec;
 
@@ -85,7 +85,7 @@ macro_rules! additive {
             }
             fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
                 let inputs = [inputs[0], inputs[1]];
-                Ok(smallvec![map_number(stringify!($name), $Op, inputs, specs.swap_remove(0))?])
+                Ok(smallvec![map_number(stringify!($name), &Numbers($Op), inputs, specs.swap_remove(0))?])
             }
             fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                 let $g = call.grad();
@@ -183,7 +183,7 @@ impl Operation for Negate {
     fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
         Ok(smallvec![map_number(
             "negate",
-            Negate,
+            &Numbers(Negate),
             [inputs[0]],
             specs.swap_remove(0)
         )?])

@@ -9,7 +9,7 @@ use super::pointwise::{Takes, guard, infer_binary, map_number, map_real, saturat
 use super::record::{Family, Input, Record};
 use super::samples::{PAIRS, Sampler};
 use crate::{DType, Error, Result, Tensor, ops};
-use extensor_kernels::map::{Formula, NumberFormula};
+use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers};
 use extensor_kernels::number::{Number, Real};
 use smallvec::smallvec;
 
@@ -100,8 +100,8 @@ macro_rules! binary {
                     let limit = g.dtype().max_finite();
                     let spec = || Spec { shape: g.shape().clone(), dtype: g.dtype() };
                     call.two(
-                        || map_real(stringify!($backward), First { limit }, [g, a, b], spec()),
-                        || map_real(stringify!($backward), Second { limit }, [g, a, b], spec()),
+                        || map_real(stringify!($backward), &Formulas(First { limit }), [g, a, b], spec()),
+                        || map_real(stringify!($backward), &Formulas(Second { limit }), [g, a, b], spec()),
                     )
                 }
             }
@@ -125,8 +125,8 @@ macro_rules! binary {
     };
     (@takes number) => { Takes::Numbers };
     (@takes real) => { Takes::Floats };
-    (@forward number $op:expr, $Op:ident, $a:ident, $b:ident, $spec:ident) => { map_number($op, $Op, [$a, $b], $spec) };
-    (@forward real $op:expr, $Op:ident, $a:ident, $b:ident, $spec:ident) => { map_real($op, $Op, [$a, $b], $spec) };
+    (@forward number $op:expr, $Op:ident, $a:ident, $b:ident, $spec:ident) => { map_number($op, &Numbers($Op), [$a, $b], $spec) };
+    (@forward real $op:expr, $Op:ident, $a:ident, $b:ident, $spec:ident) => { map_real($op, &Formulas($Op), [$a, $b], $spec) };
 }
 
 /// No further conditions.

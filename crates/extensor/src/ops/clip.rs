@@ -7,7 +7,7 @@ use super::pointwise::{Takes, infer_unary, map_number, map_real};
 use super::record::{Parameter, Record};
 use super::samples::SHAPES;
 use crate::{DType, Error, Result, Tensor};
-use extensor_kernels::map::{Formula, NumberFormula};
+use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers};
 use extensor_kernels::number::{Number, Real};
 use smallvec::smallvec;
 
@@ -182,7 +182,7 @@ impl Operation for Clip {
     fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
         Ok(smallvec![map_number(
             "clip",
-            *self,
+            &Numbers(*self),
             [inputs[0]],
             specs.swap_remove(0)
         )?])
@@ -193,6 +193,13 @@ impl Operation for Clip {
             shape: g.shape().clone(),
             dtype: g.dtype(),
         };
-        call.one(|| map_real("clip_backward", ClipGradient(*self), [g, x], spec))
+        call.one(|| {
+            map_real(
+                "clip_backward",
+                &Formulas(ClipGradient(*self)),
+                [g, x],
+                spec,
+            )
+        })
     }
 }

@@ -11,7 +11,7 @@ use super::pointwise::{Takes, guard, infer_unary, map_number, map_real, saturate
 use super::record::{Family, Needs, Record};
 use super::samples::SHAPES;
 use crate::{DType, Result, Tensor};
-use extensor_kernels::map::{Formula, NumberFormula};
+use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers};
 use extensor_kernels::number::{Number, Real};
 use smallvec::smallvec;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
@@ -108,7 +108,7 @@ macro_rules! unary {
                     let (g, v) = (call.grad(), unary!(@pick $from call));
                     let limit = g.dtype().max_finite();
                     let spec = Spec { shape: g.shape().clone(), dtype: g.dtype() };
-                    call.one(|| map_real(stringify!($backward), Gradient { limit }, [g, v], spec))
+                    call.one(|| map_real(stringify!($backward), &Formulas(Gradient { limit }), [g, v], spec))
                 }
             }
         };
@@ -132,10 +132,10 @@ macro_rules! unary {
     };
     (@takes real) => { Takes::Floats };
     (@takes $kind:ident) => { Takes::Numbers };
-    (@forward real $op:expr, $Op:ident, $x:ident, $spec:ident) => { map_real($op, $Op, [$x], $spec) };
-    (@forward number $op:expr, $Op:ident, $x:ident, $spec:ident) => { map_number($op, $Op, [$x], $spec) };
+    (@forward real $op:expr, $Op:ident, $x:ident, $spec:ident) => { map_real($op, &Formulas($Op), [$x], $spec) };
+    (@forward number $op:expr, $Op:ident, $x:ident, $spec:ident) => { map_number($op, &Numbers($Op), [$x], $spec) };
     (@forward rounding $op:expr, $Op:ident, $x:ident, $spec:ident) => {
-        if $x.dtype().is_int() { Ok($x.clone()) } else { map_real($op, $Op, [$x], $spec) }
+        if $x.dtype().is_int() { Ok($x.clone()) } else { map_real($op, &Formulas($Op), [$x], $spec) }
     };
     (@needs x) => { Needs::Inputs };
     (@needs output) => { Needs::Outputs };

@@ -3,11 +3,14 @@
 
 use super::operation::{Spec, Specs, spec};
 use crate::tensor::{match_float, match_int};
-use crate::{DType, Error, Result, Tensor, ops, tensor};
-use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers, Predicate, Predicates};
+use crate::{DType, Error, Result, Shape, Tensor, ops, tensor};
+use extensor_kernels::map::{Block, MaskBlock, NumberBlock, RealBlock};
 use extensor_kernels::map::{RealPredicate, RealPredicates, map};
+use extensor_kernels::native::Native;
 use extensor_kernels::number::Real;
+use extensor_kernels::view::View;
 use std::borrow::Cow;
+use std::num::Wrapping;
 
 /// What kinds of numbers an operation takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,61 +112,71 @@ fn wrong(op: &'static str, dtype: DType) -> Error {
 }
 
 /// A real formula of broadcast tensors, computed in and rounded to `spec.dtype`.
-#[inline]
-pub(crate) fn map_real<F: Formula<N>, const N: usize>(
+pub(crate) fn map_real<const N: usize>(
     op: &'static str,
-    formula: F,
+    formula: &dyn RealBlock<N>,
     inputs: [&Tensor; N],
     spec: Spec,
 ) -> Result<Tensor> {
     let inputs = fit_all(op, inputs, &spec)?;
     let Spec { shape, dtype } = spec;
-    let block = Formulas(formula);
     match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-        map::<T, T, N>(&block, inputs.each_ref().map(|x| x.view()), out)
+        map::<T, T, N>(formula, views(&inputs), out)
     }), else Err(wrong(op, dtype)))
 }
 
 /// A formula of broadcast tensors of any number type.
-#[inline]
-pub(crate) fn map_number<F: NumberFormula<N>, const N: usize>(
+pub(crate) fn map_number<const N: usize>(
     op: &'static str,
-    formula: F,
+    formula: &dyn NumberBlock<N>,
     inputs: [&Tensor; N],
     spec: Spec,
 ) -> Result<Tensor> {
+    if spec.dtype.is_float() {
+        return map_real(op, formula, inputs, spec);
+    }
     let inputs = fit_all(op, inputs, &spec)?;
     let Spec { shape, dtype } = spec;
-    let block = Numbers(formula);
-    match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-        map::<T, T, N>(&block, inputs.each_ref().map(|x| x.view()), out)
-    }), else match_int!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-        map::<T, T, N>(&block, inputs.each_ref().map(|x| x.view()), out)
-    }), else Err(wrong(op, dtype))))
+    match_int!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
+        map::<T, T, N>(formula, views(&inputs), out)
+    }), else Err(wrong(op, dtype)))
 }
 
 /// A question about broadcast tensors, which are first brought to `common`.
-pub(crate) fn map_mask<F: Predicate<N>, const N: usize>(
+pub(crate) fn map_mask<const N: usize>(
     op: &'static str,
-    predicate: F,
+    predicate: &dyn MaskBlock<N>,
     inputs: [&Tensor; N],
     common: Spec,
 ) -> Result<Tensor> {
     let inputs = fit_all(op, inputs, &common)?;
     let Spec { shape, dtype } = common;
-    let block = Predicates(predicate);
     let mask = DType::Bool;
     match_float!(dtype, T => Tensor::build(op, shape, mask, |out: &mut [u8]| {
-        map::<T, u8, N>(&block, inputs.each_ref().map(|x| x.view()), out)
+        map::<T, u8, N>(predicate, views(&inputs), out)
     }), else match_int!(dtype, T => Tensor::build(op, shape, mask, |out: &mut [u8]| {
-        map::<T, u8, N>(&block, inputs.each_ref().map(|x| x.view()), out)
-    }), else {
-        // Masks hold 0 and 1 in bytes.
-        type T = std::num::Wrapping<u8>;
-        Tensor::build(op, shape, mask, |out: &mut [u8]| {
-            map::<T, u8, N>(&block, inputs.each_ref().map(|x| x.view()), out)
-        })
-    }))
+        map::<T, u8, N>(predicate, views(&inputs), out)
+    }), else map_bits(op, predicate, inputs.each_ref().map(|x| &**x), shape)))
+}
+
+/// A question about masks of one shape, which hold 0 and 1 in bytes.
+pub(crate) fn map_bits<const N: usize>(
+    op: &'static str,
+    predicate: &dyn Block<Wrapping<u8>, u8, N>,
+    inputs: [&Tensor; N],
+    shape: Shape,
+) -> Result<Tensor> {
+    let inputs = fit_all(
+        op,
+        inputs,
+        &Spec {
+            shape: shape.clone(),
+            dtype: DType::Bool,
+        },
+    )?;
+    Tensor::build(op, shape, DType::Bool, |out: &mut [u8]| {
+        map::<Wrapping<u8>, u8, N>(predicate, views(&inputs), out)
+    })
 }
 
 /// A question about the floats of one tensor.
@@ -177,6 +190,10 @@ pub(crate) fn map_real_mask<F: RealPredicate>(
     match_float!(dtype, T => Tensor::build(op, shape, DType::Bool, |out: &mut [u8]| {
         map::<T, u8, 1>(&block, [x.view()], out)
     }), else Err(wrong(op, dtype)))
+}
+
+fn views<'a, T: Native, const N: usize>(inputs: &'a [Cow<'_, Tensor>; N]) -> [View<'a, T>; N] {
+    inputs.each_ref().map(|x| x.view())
 }
 
 /// The smallest magnitude that a backward rule divides by.

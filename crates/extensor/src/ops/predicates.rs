@@ -2,11 +2,11 @@
 
 use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply_one};
 use super::params::Params;
-use super::pointwise::{Takes, infer_binary, infer_unary, map_mask, map_real_mask};
+use super::pointwise::{Takes, infer_binary, infer_unary, map_bits, map_mask, map_real_mask};
 use super::record::{Class, Family, Input, Needs, Record};
 use super::samples::{PAIRS, SHAPES};
 use crate::{DType, Result, Tensor};
-use extensor_kernels::map::{Predicate, RealPredicate};
+use extensor_kernels::map::{Predicate, Predicates, RealPredicate};
 use extensor_kernels::number::{Number, Real};
 use smallvec::smallvec;
 
@@ -166,7 +166,7 @@ macro_rules! comparison {
                 let [a, b] = [inputs[0], inputs[1]];
                 let dtype = super::pointwise::promote(stringify!($name), a, b)?;
                 let common = Spec { shape: specs.swap_remove(0).shape, dtype };
-                Ok(smallvec![map_mask(stringify!($name), $Op, [a, b], common)?])
+                Ok(smallvec![map_mask(stringify!($name), &Predicates($Op), [a, b], common)?])
             }
             fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                 Ok(smallvec![None; call.inputs.len()])
@@ -256,7 +256,7 @@ macro_rules! logic {
             }
             fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
                 let inputs: [&Tensor; $n] = std::array::from_fn(|i| inputs[i]);
-                Ok(smallvec![map_mask(stringify!($name), $Op, inputs, specs.swap_remove(0))?])
+                Ok(smallvec![map_bits(stringify!($name), &Predicates($Op), inputs, specs.swap_remove(0).shape)?])
             }
             fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                 Ok(smallvec![None; call.inputs.len()])
