@@ -126,6 +126,15 @@ struct Reduced<F: Float> {
     rest: F,
 }
 
+impl<F: Float> Reduced<F> {
+    /// `whole + scale (e^r - 1)`, where `whole` is zero or no less than the rest.
+    #[inline(always)]
+    fn scaled(&self, scale: F, whole: Dd<F>) -> Dd<F> {
+        let sum = fast_two_sum(whole.hi, scale * self.r);
+        fast_two_sum(sum.hi, scale.fma(self.rest, sum.lo + whole.lo))
+    }
+}
+
 #[inline(always)]
 fn reduce<F: ExpConstants>(x: F) -> Reduced<F> {
     let (whole, k) = nearest(x, F::lit(std::f64::consts::LOG2_E));
@@ -143,14 +152,15 @@ pub(super) fn exp_dd<F: ExpConstants>(x: F) -> (F::Int, Dd<F>) {
     (k, Dd::new(r, rest).added_to(F::lit(1.0)))
 }
 
-/// `(e^x - 1) / 2^down`, for an `x` for which `2^k / 2^down` is a normal number.
+/// `(e^x - 1) / 2^down`, for an `x` from zero up for which `2^k / 2^down` is a normal number.
 #[inline(always)]
 pub(super) fn expm1_dd<F: ExpConstants>(x: F, down: u32) -> Dd<F> {
-    let Reduced { k, r, rest } = reduce(x);
-    let scale = power_of_two::<F>(k - F::int(down as i64));
-    let whole = two_sum(scale, F::lit(-1.0 / (1u64 << down) as f64));
-    let sum = fast_two_sum(whole.hi, scale * r);
-    fast_two_sum(sum.hi, scale.fma(rest, sum.lo + whole.lo))
+    let reduced = reduce(x);
+    let scale = power_of_two::<F>(reduced.k - F::int(down as i64));
+    reduced.scaled(
+        scale,
+        fast_two_sum(scale, F::lit(-1.0 / (1u64 << down) as f64)),
+    )
 }
 
 /// `2^x = 2^k p`, likewise.
@@ -191,7 +201,9 @@ pub fn expm1<F: ExpConstants>(x: F) -> F {
     // At the top 2^k / 2 is still finite; at the bottom the result is -1.
     let top = F::lit((F::BIAS as f64 + 1.4) * ln_2);
     let bottom = F::lit(-(F::MANTISSA as f64 + 4.0) * ln_2);
-    let half = expm1_dd(clamp(x, bottom, top), 1).value();
+    let reduced = reduce(clamp(x, bottom, top));
+    let scale = power_of_two::<F>(reduced.k - F::int(1));
+    let half = reduced.scaled(scale, two_sum(scale, F::lit(-0.5))).hi;
     // So small an argument is its own result, and half of it might not be a float.
     let tiny = x.abs() < F::lit(1.0 / (1u64 << (F::MANTISSA + 2)) as f64);
     F::select(tiny, x, half + half)

@@ -20,9 +20,34 @@ pub trait Elementary: ExpConstants + LogConstants + PowConstants {}
 impl Elementary for f32 {}
 impl Elementary for f64 {}
 
-/// `c[0] + c[1] x + c[2] x^2 + …` by Horner's rule.
+/// `c[0] + c[1] x + c[2] x^2 + …` of at most twelve terms, in blocks of four that do not wait for
+/// each other.
+///
+/// There is no loop to unroll: with constant coefficients only the arithmetic remains.
 #[inline(always)]
-fn polynomial<F: Float>(x: F, coefficients: &[F]) -> F {
-    let (last, rest) = coefficients.split_last().expect("a coefficient");
-    rest.iter().rev().fold(*last, |sum, &c| sum.fma(x, c))
+fn polynomial<F: Float>(x: F, c: &[F]) -> F {
+    let x2 = x * x;
+    let x4 = x2 * x2;
+    let low = block(x, x2, &c[..c.len().min(4)]);
+    if c.len() <= 4 {
+        return low;
+    }
+    let middle = block(x, x2, &c[4..c.len().min(8)]);
+    if c.len() <= 8 {
+        return middle.fma(x4, low);
+    }
+    let high = block(x, x2, &c[8..]);
+    high.fma(x4, middle).fma(x4, low)
+}
+
+/// A polynomial of at most four terms.
+#[inline(always)]
+fn block<F: Float>(x: F, x2: F, c: &[F]) -> F {
+    match *c {
+        [a] => a,
+        [a, b] => b.fma(x, a),
+        [a, b, c] => c.fma(x2, b.fma(x, a)),
+        [a, b, c, d] => d.fma(x, c).fma(x2, b.fma(x, a)),
+        _ => unreachable!("one to four terms"),
+    }
 }
