@@ -2,20 +2,29 @@
 //! them vectorise: within 4 ULP of the true value for `f32` and 2 for `f64`, over the whole range.
 
 pub mod dd;
+mod erf;
 mod exp;
 mod float;
 mod hyperbolic;
+mod inverse_trig;
 mod log;
 mod pow;
+mod trig;
 
+pub use erf::{ErfConstants, erf, erfc, normal_cdf};
 pub use exp::{ExpConstants, exp, exp2, expm1, sigmoid, softplus};
 pub use float::Float;
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh, tanh};
+pub use inverse_trig::{InverseTrigConstants, acos, asin, atan, atan2};
 pub use log::{LogConstants, log, log1p, log2, log10};
 pub use pow::{PowConstants, pow};
+pub use trig::{TrigConstants, cos, cos_lane, sin, sin_lane, tan, tan_lane};
 
 /// A float with the constants of every function here.
-pub trait Elementary: ExpConstants + LogConstants + PowConstants {}
+pub trait Elementary:
+    ExpConstants + LogConstants + PowConstants + TrigConstants + InverseTrigConstants + ErfConstants
+{
+}
 
 impl Elementary for f32 {}
 impl Elementary for f64 {}
@@ -38,6 +47,17 @@ fn polynomial<F: Float>(x: F, c: &[F]) -> F {
     }
     let high = block(x, x2, &c[8..]);
     high.fma(x4, middle).fma(x4, low)
+}
+
+/// Likewise of at most twenty-four terms.
+#[inline(always)]
+fn long_polynomial<F: Float>(x: F, c: &[F]) -> F {
+    let low = polynomial(x, &c[..c.len().min(12)]);
+    if c.len() <= 12 {
+        return low;
+    }
+    let x4 = (x * x) * (x * x);
+    polynomial(x, &c[12..]).fma(x4 * (x4 * x4), low)
 }
 
 /// A polynomial of at most four terms.
