@@ -96,7 +96,7 @@ def errors(xs, target, weight, low, coefficients):
     return out
 
 
-def fit(f, w, a, b, count, bits):
+def fit(f, w, a, b, count, bits, split):
     """`count` rounded coefficients for f on [a, b] under the weight w, the error, and remainders."""
     a, b = mp.mpf(a), mp.mpf(b)
     points = GRID * count
@@ -104,16 +104,17 @@ def fit(f, w, a, b, count, bits):
     target = [f(x) for x in xs]
     weight = [w(x) for x in xs]
     if a < 0:
-        # Powers from x^k up have no minimax theory around zero: the first two coefficients keep
-        # their remainders, for the functions that carry them, and the rest are fitted by squares.
-        exact = remez(xs, target, weight, 0, count - 1)[0]
-        done = [rounded(c, bits) for c in exact[:2]]
+        # Powers from x^k up have no minimax theory around zero: these are fitted by squares. The
+        # first coefficients may keep their remainders, and two bits less, so that what is added to
+        # them can be told exactly from the sum.
+        exact = remez(xs, target, weight, 0, count - 1)[0][:split]
+        done = [rounded(c, bits - 2) for c in exact]
         low = [rounded(c - d, bits) for c, d in zip(exact, done)]
         head = [d + l for d, l in zip(done, low)]
-        for k in range(2, count):
-            left = [f - sum(c * x**i for i, c in enumerate(head + done[2:])) for f, x in zip(target, xs)]
+        for k in range(split, count):
+            left = [f - sum(c * x**i for i, c in enumerate(head + done[split:])) for f, x in zip(target, xs)]
             done.append(rounded(squares(xs, left, weight, k, count - 1)[0], bits))
-        return done, max(abs(r) for r in errors(xs, target, weight, 0, head + done[2:])), low
+        return done, max(abs(r) for r in errors(xs, target, weight, 0, head + done[split:])), low
     done, left = [], list(target)
     for k in range(count):
         c = rounded(remez(xs, left, weight, k, count - 1)[0][0], bits)
@@ -126,8 +127,8 @@ def log2(x):
     return f"2^{float(mp.log(x, 2)):.1f}"
 
 
-def table(name, of, f, w, a, b, count, bits):
-    done, error, low = fit(f, w, a, b, count, bits)
+def table(name, of, f, w, a, b, count, bits, split=0):
+    done, error, low = fit(f, w, a, b, count, bits, split)
     print(f"    // {of}, [{mp.nstr(mp.mpf(a), 5)}, {mp.nstr(mp.mpf(b), 5)}]: relative error {log2(error)}.")
     print(f"    const {name}: &'static [Self] = &[")
     for c in done:
@@ -177,7 +178,10 @@ def scaled_erfcx(k):
 def erfcx_table(count, bits, k, largest):
     k = mp.mpf(k)
     f, w = scaled_erfcx(k)
-    table("ERFCX", f"erfcx(a) / p in t = 1 - p, p = 2k / (a + k), k = {mp.nstr(k, 4)}", f, w, -1, (largest - k) / (largest + k), count, bits)
+    last = (largest - k) / (largest + k)
+    of = f"erfcx(a) / p in t = 1 - p, p = 2k / (a + k), k = {mp.nstr(k, 4)}"
+    table("ERFCX", of, f, w, -1, last, count, bits, split=2)
+    table("ERFCX_SLOPE", "the derivative of that", lambda t: mp.diff(f, t), w, -1, last, 4 if bits == 24 else 6, bits)
 
 
 def erf_tail_table(count, bits, largest):

@@ -175,7 +175,7 @@ fn error_f64(got: f64, truth: &BigFloat) -> f64 {
             f64::INFINITY
         };
     }
-    let difference = BigFloat::from_f64(got, 64).sub(truth, BITS, NEAREST);
+    let difference = big(got).sub(truth, BITS, NEAREST);
     let (Some(digits), Some(exponent)) = (difference.mantissa_digits(), difference.exponent())
     else {
         return f64::INFINITY;
@@ -253,8 +253,14 @@ fn normal_points(far: f64) -> Vec<f64> {
     points
 }
 
+/// `x` as a big number. What `from_f64` makes of subnormal numbers is not their value.
 fn big(x: f64) -> BigFloat {
-    BigFloat::from_f64(x, BITS)
+    let mut big = BigFloat::from_f64(x, BITS);
+    if x.is_subnormal() {
+        big = BigFloat::from_f64(x * 2f64.powi(200), BITS);
+        big.set_exponent(big.exponent().unwrap_or(0) - 200);
+    }
+    big
 }
 
 /// `truth`, with what it cannot say of infinities and of numbers so far out that only the limit is

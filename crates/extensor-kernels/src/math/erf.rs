@@ -26,12 +26,14 @@ pub trait ErfConstants: ExpConstants {
     const ERF_ONE: Self;
     /// `k` of the formula above.
     const SCALE: Dd<Self>;
-    /// `k √2`, with few bits in the first part.
+    /// `k √2`, with a few bits less in the first part, to add it exactly.
     const SCALE_SQRT_2: Dd<Self>;
     /// `erfcx(a) / p` in powers of `t`.
     const ERFCX: &'static [Self];
     /// What the first two coefficients of [`ERFCX`](Self::ERFCX) lack.
     const ERFCX_LOW: [Self; 2];
+    /// The derivative of that in powers of `t`, to a few bits.
+    const ERFCX_SLOPE: &'static [Self];
     /// `erf x / x - 1` in powers of x².
     const ERF: &'static [Self];
     /// `erfcx(a) / p` in powers of `t` with `k = 3`, from `a = 1`, as well as `erf` needs it.
@@ -43,8 +45,8 @@ impl ErfConstants for f32 {
     const ERF_ONE: f32 = 4.0;
     const SCALE: Dd<f32> = Dd { hi: 3.0, lo: 0.0 };
     const SCALE_SQRT_2: Dd<f32> = Dd {
-        hi: 4.25e+00,
-        lo: -7.359313e-03,
+        hi: 4.2426376e+00,
+        lo: 3.052842e-06,
     };
     // For a <= 10.5, so -1 <= t <= 0.556: relative error 2^-28.3.
     const ERFCX: &'static [f32] = &[
@@ -60,6 +62,8 @@ impl ErfConstants for f32 {
         -5.4375047e-05,
     ];
     const ERFCX_LOW: [f32; 2] = [-1.1842586e-09, -1.7833919e-09];
+    const ERFCX_SLOPE: &'static [f32] =
+        &[-1.466609e-01, 1.948367e-01, -1.6430582e-01, 8.909408e-02];
     // For |x| <= 1: relative error 2^-29.4.
     const ERF: &'static [f32] = &[
         1.2837917e-01,
@@ -72,12 +76,12 @@ impl ErfConstants for f32 {
     ];
     // For 1 <= a <= 4.0: error 2^-32.1 relative to erf(a).
     const ERF_TAIL: &'static [f32] = &[
-        1.7900231e-01,
-        -1.4720704e-01,
-        9.8583765e-02,
-        -5.0866086e-02,
-        2.1792281e-02,
-        -2.677458e-03,
+        1.7900239e-01,
+        -1.4720586e-01,
+        9.859063e-02,
+        -5.0846595e-02,
+        2.1819243e-02,
+        -2.6628731e-03,
     ];
 }
 
@@ -86,13 +90,13 @@ impl ErfConstants for f64 {
     const ERF_ONE: f64 = 6.0;
     const SCALE: Dd<f64> = Dd { hi: 4.0, lo: 0.0 };
     const SCALE_SQRT_2: Dd<f64> = Dd {
-        hi: 5.65625e+00,
-        lo: 6.042494923801952e-04,
+        hi: 5.656854249492369e+00,
+        lo: 1.1159627723563511e-14,
     };
     // For a <= 28.0, so -1 <= t <= 0.75: relative error 2^-60.6.
     const ERFCX: &'static [f64] = &[
         1.3699945762506138e-01,
-        -1.2206859113511025e-01,
+        -1.2206859113511026e-01,
         9.665108778315466e-02,
         -6.760672891415435e-02,
         4.135644848474933e-02,
@@ -116,7 +120,15 @@ impl ErfConstants for f64 {
         2.6149886538900354e-10,
         5.178862717379044e-11,
     ];
-    const ERFCX_LOW: [f64; 2] = [7.154286471446554e-18, -3.3845986979922805e-18];
+    const ERFCX_LOW: [f64; 2] = [7.154286471446554e-18, 1.0493189109822177e-17];
+    const ERFCX_SLOPE: &'static [f64] = &[
+        -1.2234428930396117e-01,
+        1.9380058737791567e-01,
+        -1.9579047356229032e-01,
+        1.5825135740529953e-01,
+        -1.33986634185087e-01,
+        7.31080557795255e-02,
+    ];
     // For |x| <= 1: relative error 2^-56.3.
     const ERF: &'static [f64] = &[
         1.283791670955126e-01,
@@ -135,49 +147,54 @@ impl ErfConstants for f64 {
     ];
     // For 1 <= a <= 6.0: error 2^-59.4 relative to erf(a).
     const ERF_TAIL: &'static [f64] = &[
-        1.790011511814003e-01,
-        -1.472324088611795e-01,
-        9.8371392852644e-02,
-        -5.1744543809388505e-02,
-        1.9921290220534068e-02,
-        -4.471237600227986e-03,
-        -2.022482067521307e-04,
-        5.050514329360629e-04,
-        -9.271519284835432e-05,
-        -4.754669828741819e-05,
-        1.8186863858372566e-05,
-        7.76579562825888e-06,
+        1.7900115118140014e-01,
+        -1.4723240886122563e-01,
+        9.837139285107084e-02,
+        -5.1744543833674585e-02,
+        1.9921290003601648e-02,
+        -4.471238838495287e-03,
+        -2.0225293272152668e-04,
+        5.050391936125525e-04,
+        -9.273647563189687e-05,
+        -4.7570524762622e-05,
+        1.8171330147333272e-05,
+        7.761310448300328e-06,
     ];
 }
 
 /// `c + t q`.
 #[inline(always)]
-fn step<F: Float>(t: Dd<F>, q: Dd<F>, c: Dd<F>) -> Dd<F> {
-    let hi = t.hi.fma(q.hi, c.hi);
-    let lo = t.hi.fma(q.hi, c.hi - hi) + c.lo;
-    Dd::new(hi, t.hi.fma(q.lo, t.lo.fma(q.hi, lo)))
+fn step<F: Float>(t: F, q: Dd<F>, c: Dd<F>) -> Dd<F> {
+    let hi = t.fma(q.hi, c.hi);
+    Dd::new(hi, t.fma(q.hi, c.hi - hi) + t.fma(q.lo, c.lo))
 }
 
 /// `scale · erfc(a)` for `a >= 0`, where `square` is a² and `k` the constant of the formula; also
 /// with both `a` and `k` multiplied by √2.
 #[inline(always)]
 fn erfc_positive<F: ErfConstants>(a: F, k: Dd<F>, square: Dd<F>, scale: F) -> F {
-    // Exact in either order, as `k.hi` has few bits.
+    // Exact in either order, as the last place of the sum divides `k.hi`.
     let below = fast_two_sum(k.hi, a);
     let below = Dd::new(below.hi, below.lo + k.lo);
     let p = k.scaled(F::lit(2.0)).over(below);
-    let t = fast_two_sum(F::lit(1.0), -p.hi);
-    let t = Dd::new(t.hi, t.lo - p.lo);
-    // The last two steps of Horner's rule in two parts.
-    let inner = long_polynomial(t.hi, &F::ERFCX[2..]);
+    let rest = fast_two_sum(F::lit(1.0), -p.hi);
+    let (t, lacking) = (rest.hi, rest.lo - p.lo);
+    // Horner's rule, with the last two steps in two parts, and the first in blocks.
+    let mut inner = long_polynomial(t, &F::ERFCX[6..]);
+    for &c in F::ERFCX[2..6].iter().rev() {
+        inner = inner.fma(t, c);
+    }
     let [low0, low1] = F::ERFCX_LOW;
     let middle = step(t, Dd::new(inner, F::lit(0.0)), Dd::new(F::ERFCX[1], low1));
     let outer = step(t, middle, Dd::new(F::ERFCX[0], low0));
+    let slope = polynomial(t, F::ERFCX_SLOPE);
+    let quotient = Dd::new(outer.hi, lacking.fma(slope, outer.lo));
     // e^(-hi - lo) = e^-hi (1 - lo)
     let (n, exp) = exp_dd(-square.hi);
+    let exp = exp.renormalized();
     let exp = Dd::new(exp.hi, (-square.lo).fma(exp.hi, exp.lo));
     let (first, second) = two_powers::<F>(n);
-    exp.times(p).times(outer).value() * scale * first * second
+    exp.times(p).times(quotient).value() * scale * first * second
 }
 
 /// `a`, but no more than `high`; no number stays none.
