@@ -11,10 +11,9 @@
 //! kept as a sum of two floats, so the relative error is that of the one rounding at the end, down
 //! to the smallest numbers.
 
-use super::Float;
 use super::dd::{Dd, fast_two_sum, two_prod};
-use super::exp::{ExpConstants, exp, exp_dd, two_powers};
-use super::{long_polynomial, polynomial};
+use super::exp::{ExpConstants, exp_dd, two_powers};
+use super::{Float, long_polynomial, polynomial};
 
 /// The constants of the error function in one format.
 ///
@@ -213,7 +212,9 @@ pub fn erf<F: ErfConstants>(x: F) -> F {
     // 1 - e^(-a²) erfcx(a), at most one sixth of which is subtracted, so one part will do.
     let p = F::lit(6.0) / (a + F::lit(3.0));
     let erfcx = p * polynomial(one - p, F::ERF_TAIL);
-    let large = (-exp(-square)).fma(erfcx, one);
+    let (n, power) = exp_dd(-square);
+    let (first, second) = two_powers::<F>(n);
+    let large = (power.value() * first * -second).fma(erfcx, one);
     F::select(a < one, small, large).copysign(x)
 }
 

@@ -1,8 +1,9 @@
 //! Sine, cosine and tangent.
 //!
 //! Each comes in two forms: `sin_lane` and its like have no branch and are right up to
-//! [`TrigConstants::TRIG_LIMIT`]; `sin` and its like are right everywhere, and leave the rest to `libm`. A
-//! loop that has seen that a whole block lies within the limit may use the first, and vectorises.
+//! [`TrigConstants::TRIG_LIMIT`]; `sin` and its like are right everywhere, and leave what is beyond
+//! the limit to `libm`. A loop that has seen that a whole block lies within it may use the first,
+//! and vectorises.
 
 use super::dd::{Dd, fast_two_sum, two_prod};
 use super::{Float, polynomial};
@@ -19,9 +20,6 @@ pub trait TrigConstants: Float {
     const SIN: &'static [Self];
     /// `(cos r - 1 + r²/2) / r⁴` in powers of r².
     const COS: &'static [Self];
-    /// 1.5 · 2^[`MANTISSA`](Float::MANTISSA): added to a small number it leaves the nearest integer
-    /// in the low bits.
-    const SHIFTER: Self;
 }
 
 impl TrigConstants for f32 {
@@ -31,7 +29,6 @@ impl TrigConstants for f32 {
     const SIN: &'static [f32] = &[-1.6666667e-01, 8.3333785e-03, -1.9852542e-04, 2.825936e-06];
     // For |r| <= 0.795: relative error 2^-32.7.
     const COS: &'static [f32] = &[4.1666646e-02, -1.3887294e-03, 2.442942e-05];
-    const SHIFTER: f32 = 12582912.0;
 }
 
 impl TrigConstants for f64 {
@@ -59,15 +56,17 @@ impl TrigConstants for f64 {
         2.0875703689259794e-09,
         -1.135864910614425e-11,
     ];
-    const SHIFTER: f64 = 6755399441055744.0;
 }
 
 /// `a = n π/2 + r` with `r` in about ±π/4, for `a >= 0`; returns `r` and an integer whose lowest two
 /// bits are those of `n`.
 #[inline(always)]
 fn reduce<F: TrigConstants>(a: F) -> (Dd<F>, F::Int) {
-    let shifted = a.fma(F::lit(std::f64::consts::FRAC_2_PI), F::SHIFTER);
-    let n = shifted - F::SHIFTER;
+    // The last place of this float is worth one: the sum is rounded to a whole number, whose bits
+    // are the last ones.
+    let magic = F::lit((1u64 << F::MANTISSA) as f64 * 1.5);
+    let shifted = a.fma(F::lit(std::f64::consts::FRAC_2_PI), magic);
+    let n = shifted - magic;
     // Exact: where n is not zero, both terms are multiples of half the unit in the last place of
     // one, and the difference is below one.
     let first = (-n).fma(F::HALF_PI[0], a);
