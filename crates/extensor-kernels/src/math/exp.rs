@@ -94,20 +94,20 @@ fn clamp<F: Float>(x: F, low: F, high: F) -> F {
     F::select(x < low, low, x)
 }
 
-/// The whole number nearest to `x`, and the same as an integer.
+/// The whole number nearest to `x * per`, and the same as an integer.
 #[inline(always)]
-fn nearest<F: Float>(x: F, per: F) -> (F, F::Int) {
+pub(super) fn nearest<F: Float>(x: F, per: F) -> (F, F::Int) {
     // The last place of this float is worth one: the sum is rounded to a whole number, whose bits
     // are the last ones.
     let magic = F::lit((1u64 << F::MANTISSA) as f64 * 1.5);
     let sum = x.fma(per, magic);
-    (sum - magic, sum.bits() - magic.bits())
+    (sum - magic, F::sub_bits(sum.bits(), magic.bits()))
 }
 
 /// `2^k` where that is a normal number.
 #[inline(always)]
 fn power_of_two<F: Float>(k: F::Int) -> F {
-    F::from_bits((k + F::int(F::BIAS as i64)) << F::MANTISSA)
+    F::from_bits(F::add_bits(k, F::int(F::BIAS as i64)) << F::MANTISSA)
 }
 
 /// `2^k` in two factors, for a `k` that no normal number need have for exponent.
@@ -116,7 +116,7 @@ fn power_of_two<F: Float>(k: F::Int) -> F {
 #[inline(always)]
 pub(super) fn two_powers<F: Float>(k: F::Int) -> (F, F) {
     let half = k >> 1;
-    (power_of_two(half), power_of_two(k - half))
+    (power_of_two(half), power_of_two(F::sub_bits(k, half)))
 }
 
 /// `x = k log 2 + r`, and `rest = e^r - 1 - r` together with what `r` lacks.
@@ -156,22 +156,21 @@ pub(super) fn exp_dd<F: ExpConstants>(x: F) -> (F::Int, Dd<F>) {
 #[inline(always)]
 pub(super) fn expm1_dd<F: ExpConstants>(x: F, down: u32) -> Dd<F> {
     let reduced = reduce(x);
-    let scale = power_of_two::<F>(reduced.k - F::int(down as i64));
+    let scale = power_of_two::<F>(F::sub_bits(reduced.k, F::int(down as i64)));
     reduced.scaled(
         scale,
         fast_two_sum(scale, F::lit(-1.0 / (1u64 << down) as f64)),
     )
 }
 
-/// `2^x = 2^k p`, likewise.
+/// `2^r` for `r` between minus a half and a half.
 #[inline(always)]
-pub(super) fn exp2_dd<F: ExpConstants>(x: Dd<F>) -> (F::Int, Dd<F>) {
-    let (whole, k) = nearest(x.hi, F::lit(1.0));
-    let r = x.hi - whole;
-    let linear = two_prod(r, F::LN_2_SUM.0);
-    let lacking = x.lo.fma(F::LN_2_SUM.0, r.fma(F::LN_2_SUM.1, linear.lo));
-    let rest = (r * r).fma(polynomial(r, F::EXP2), lacking);
-    (k, Dd::new(linear.hi, rest).added_to(F::lit(1.0)))
+pub(super) fn exp2_fraction<F: ExpConstants>(r: Dd<F>) -> Dd<F> {
+    let linear = two_prod(r.hi, F::LN_2_SUM.0);
+    let lacking = r.hi.fma(F::LN_2_SUM.1, linear.lo);
+    let lacking = r.lo.fma(F::LN_2_SUM.0, lacking);
+    let rest = (r.hi * r.hi).fma(polynomial(r.hi, F::EXP2), lacking);
+    Dd::new(linear.hi, rest).added_to(F::lit(1.0))
 }
 
 /// `e^x`.
@@ -189,9 +188,9 @@ pub fn exp<F: ExpConstants>(x: F) -> F {
 pub fn exp2<F: ExpConstants>(x: F) -> F {
     let (top, bottom) = exponent_limits::<F>();
     let x = clamp(x, F::lit(bottom), F::lit(top));
-    let (k, p) = exp2_dd(Dd::new(x, F::lit(0.0)));
+    let (whole, k) = nearest(x, F::lit(1.0));
     let (a, b) = two_powers(k);
-    p.value() * a * b
+    exp2_fraction(Dd::new(x - whole, F::lit(0.0))).value() * a * b
 }
 
 /// `e^x - 1`, accurate also where `x` is small.
@@ -202,7 +201,7 @@ pub fn expm1<F: ExpConstants>(x: F) -> F {
     let top = F::lit((F::BIAS as f64 + 1.4) * ln_2);
     let bottom = F::lit(-(F::MANTISSA as f64 + 4.0) * ln_2);
     let reduced = reduce(clamp(x, bottom, top));
-    let scale = power_of_two::<F>(reduced.k - F::int(1));
+    let scale = power_of_two::<F>(F::sub_bits(reduced.k, F::int(1)));
     let half = reduced.scaled(scale, two_sum(scale, F::lit(-0.5))).hi;
     // So small an argument is its own result, and half of it might not be a float.
     let tiny = x.abs() < F::lit(1.0 / (1u64 << (F::MANTISSA + 2)) as f64);
@@ -218,6 +217,7 @@ pub fn sigmoid<F: ExpConstants>(x: F) -> F {
     // e^-|x| = 2^k p is at most one. The result is 1 / (1 + 2^k p), or 2^k p / (1 + 2^k p).
     let low = F::select(x < F::lit(0.0), x, -x);
     let (k, p) = exp_dd(F::select(low < bottom, bottom, low));
+    let p = p.renormalized();
     let (a, b) = two_powers(k);
     let below = p.scaled(a).scaled(b).added_to(one);
     let negative = x < F::lit(0.0);

@@ -58,26 +58,28 @@ pub(super) struct Reduced<F> {
     pub k: F,
     /// What the fraction exceeds one by, exactly.
     pub f: F,
-    /// `2^-k / 2`, or zero where that is no normal number.
-    half_inverse: F,
+    /// `2 * 2^-k`, or zero where that is no normal number.
+    twice_inverse: F,
 }
 
 /// Reduces a normal number.
 #[inline(always)]
 fn reduce<F: Float>(u: F) -> Reduced<F> {
-    let one = F::lit(1.0).bits();
     let sqrt_half = F::lit(std::f64::consts::FRAC_1_SQRT_2).bits();
+    let bias = F::int(F::BIAS as i64);
+    let exponents = F::int(2 * F::BIAS as i64 + 1);
     // Adding what lies between sqrt(1/2) and one makes the exponent grow at sqrt(2), not at two.
-    let raised = u.bits() + (one - sqrt_half);
-    let biased = (raised >> F::MANTISSA) & F::int(2 * F::BIAS as i64 + 1);
-    let mantissa = F::from_bits((raised & F::int((1 << F::MANTISSA) - 1)) + sqrt_half);
+    let raised = F::add_bits(u.bits(), F::sub_bits(F::lit(1.0).bits(), sqrt_half));
+    let biased = (raised >> F::MANTISSA) & exponents;
+    let mantissa = F::add_bits(raised & F::int((1 << F::MANTISSA) - 1), sqrt_half);
     // A whole number in the last bits of a float whose last place is worth one.
     let magic = F::lit((1u64 << F::MANTISSA) as f64 * 1.5);
-    let k = F::from_bits(magic.bits() + (biased - F::int(F::BIAS as i64))) - magic;
+    let k = F::from_bits(F::add_bits(magic.bits(), F::sub_bits(biased, bias))) - magic;
+    let inverse = F::sub_bits(exponents, biased) << F::MANTISSA;
     Reduced {
         k,
-        f: mantissa - F::lit(1.0),
-        half_inverse: F::from_bits((F::int(2 * F::BIAS as i64 + 1) - biased) << F::MANTISSA),
+        f: F::from_bits(mantissa) - F::lit(1.0),
+        twice_inverse: F::from_bits(inverse),
     }
 }
 
@@ -109,7 +111,7 @@ fn shortfall<F: LogConstants>(f: F) -> F {
 #[inline(always)]
 pub(super) fn log_dd<F: LogConstants>(u: Dd<F>, k: F) -> Dd<F> {
     let reduced = reduce(u.hi);
-    let rest = u.lo * F::lit(0.5) * reduced.half_inverse;
+    let rest = u.lo * reduced.twice_inverse * F::lit(0.5);
     let k = reduced.k + k;
     let whole = fast_two_sum(k * F::LN_2.0, reduced.f);
     let rest = k.fma(F::LN_2.1, rest) - shortfall(reduced.f + rest);

@@ -1,8 +1,8 @@
 //! Powers.
 
 use super::Float;
-use super::dd::{Dd, fast_two_sum, two_prod};
-use super::exp::{ExpConstants, exp2_dd, exponent_limits, two_powers};
+use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
+use super::exp::{ExpConstants, exp2_fraction, exponent_limits, nearest, two_powers};
 use super::log::reduce_any;
 use super::polynomial;
 
@@ -70,9 +70,10 @@ pub fn pow<F: ExpConstants + PowConstants>(x: F, y: F) -> F {
     let (top, bottom) = (F::lit(top), F::lit(bottom));
     let product = Dd::select(product.hi > top, Dd::new(top, zero), product);
     let product = Dd::select(product.hi < bottom, Dd::new(bottom, zero), product);
-    let (k, p) = exp2_dd(product);
+    let (whole, k) = nearest(product.hi, one);
+    let fraction = exp2_fraction(two_sum(product.hi - whole, product.lo));
     let (first, second) = two_powers(k);
-    let power = p.value() * first * second;
+    let power = fraction.value() * first * second;
 
     // Zero and infinity: y decides which of the two the result is.
     let power = F::select(a == zero, F::select(y > zero, zero, F::INFINITY), power);
