@@ -240,6 +240,6 @@ pub fn softplus<F: ExpConstants + LogConstants>(x: F) -> F {
     let log = log_dd(power.added_to(F::lit(1.0)), zero);
     // Before an infinite x nothing else counts.
     let high = F::select(x > zero, x, zero);
-    let sum = fast_two_sum(high, log.hi);
+    let sum = two_sum(high, log.hi);
     F::select(x == F::INFINITY, x, sum.hi + (sum.lo + log.lo))
 }

@@ -111,10 +111,12 @@ fn shortfall<F: LogConstants>(f: F) -> F {
 #[inline(always)]
 pub(super) fn log_dd<F: LogConstants>(u: Dd<F>, k: F) -> Dd<F> {
     let reduced = reduce(u.hi);
-    let rest = u.lo * reduced.twice_inverse * F::lit(0.5);
+    let f = fast_two_sum(reduced.f, u.lo * reduced.twice_inverse * F::lit(0.5));
     let k = reduced.k + k;
-    let whole = fast_two_sum(k * F::LN_2.0, reduced.f);
-    let rest = k.fma(F::LN_2.1, rest) - shortfall(reduced.f + rest);
+    let whole = fast_two_sum(k * F::LN_2.0, f.hi);
+    // The slope f / (1 + f) of the shortfall, roughly, for what f.hi lacks.
+    let slope = (-f.hi).fma(f.hi, f.hi);
+    let rest = k.fma(F::LN_2.1, (-slope).fma(f.lo, f.lo)) - shortfall(f.hi);
     Dd::new(whole.hi, whole.lo + rest)
 }
 

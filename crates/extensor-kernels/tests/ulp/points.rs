@@ -61,31 +61,31 @@ fn critical() -> Vec<f64> {
     points
 }
 
-/// Some forty thousand numbers: every exponent, the common exponents more densely, evenly over the
+/// Some twenty thousand numbers: every exponent, the common exponents more densely, evenly over the
 /// range of the exponentials, and the neighbourhood of what is critical.
 pub fn stratified_f64() -> Vec<f64> {
     let mut scatter = Scatter::new(1);
     let mut points = Vec::new();
     let mantissa = |scatter: &mut Scatter| scatter.bits() >> 12;
     for exponent in 0..2047u64 {
-        for _ in 0..5 {
+        for _ in 0..2 {
             points.push(f64::from_bits((exponent << 52) | mantissa(&mut scatter)));
         }
     }
     for exponent in (1023 - 56)..(1023 + 11) {
-        for _ in 0..60 {
+        for _ in 0..30 {
             points.push(f64::from_bits((exponent << 52) | mantissa(&mut scatter)));
         }
     }
-    for _ in 0..2000 {
+    for _ in 0..1200 {
         points.push(scatter.between(0.0, 760.0));
         points.push(scatter.between(0.0, 2.0));
     }
-    for _ in 0..500 {
+    for _ in 0..300 {
         points.push(scatter.between(1000.0, 1080.0));
     }
     for point in critical() {
-        for step in -3i64..=3 {
+        for step in -2i64..=2 {
             let bits = point.to_bits() as i64 + step;
             if bits >= 0 {
                 points.push(f64::from_bits(bits as u64));
