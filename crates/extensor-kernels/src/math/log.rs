@@ -10,47 +10,7 @@
 //! where `f` is exact and the rest is small beside it.
 
 use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
-use super::{Float, polynomial};
-
-/// The constants of the logarithms in one format.
-pub trait LogConstants: Float {
-    /// `(2 atanh(s) / s - 2) / z` where `z = s^2`, for `z` in `[0, 0.0295]`.
-    const LOG: &'static [Self];
-    /// `log 2` in two parts, the first of few enough bits to be multiplied by any exponent exactly.
-    const LN_2: (Self, Self);
-    /// `log10 2`, likewise.
-    const LOG10_2: (Self, Self);
-    /// `1 / log 2` as a float and what it lacks.
-    const LOG2_E: (Self, Self);
-    /// `1 / log 10`, likewise.
-    const LOG10_E: (Self, Self);
-}
-
-impl LogConstants for f32 {
-    // Relative error of the logarithm: 2^-30.0.
-    const LOG: &'static [f32] = &[0.666_667_76, 0.399_775, 0.298_729_78];
-    const LN_2: (f32, f32) = (0.693_145_75, 1.428_606_8e-6);
-    const LOG10_2: (f32, f32) = (0.301_025_4, 4.605_039e-6);
-    const LOG2_E: (f32, f32) = (std::f32::consts::LOG2_E, 1.925_963e-8);
-    const LOG10_E: (f32, f32) = (std::f32::consts::LOG10_E, -1.010_305e-8);
-}
-
-impl LogConstants for f64 {
-    // Relative error of the logarithm: 2^-59.0.
-    const LOG: &'static [f64] = &[
-        0.666_666_666_666_673_5,
-        0.399_999_999_994_114_2,
-        0.285_714_287_432_055_07,
-        0.222_221_984_809_907_12,
-        0.181_835_695_066_758_04,
-        0.153_139_087_771_940_8,
-        0.147_974_551_616_477_5,
-    ];
-    const LN_2: (f64, f64) = (0.693_147_180_559_890_3, 5.497_923_018_708_371e-14);
-    const LOG10_2: (f64, f64) = (0.301_029_995_663_952_83, 2.836_339_455_104_496_4e-14);
-    const LOG2_E: (f64, f64) = (std::f64::consts::LOG2_E, 2.035_527_374_093_103_3e-17);
-    const LOG10_E: (f64, f64) = (std::f64::consts::LOG10_E, 1.098_319_650_216_765e-17);
-}
+use super::{Constants, Float, polynomial};
 
 /// A positive number as `2^k (1 + f)`.
 pub(super) struct Reduced<F> {
@@ -99,7 +59,7 @@ pub(super) fn reduce_any<F: Float>(x: F) -> Reduced<F> {
 
 /// `f - log(1 + f)`, which is of the order of `f^2`.
 #[inline(always)]
-fn shortfall<F: LogConstants>(f: F) -> F {
+fn shortfall<F: Constants>(f: F) -> F {
     let s = f / (F::lit(2.0) + f);
     let z = s * s;
     s * (-z).fma(polynomial(z, F::LOG), f)
@@ -109,14 +69,14 @@ fn shortfall<F: LogConstants>(f: F) -> F {
 ///
 /// Where `u` is near one, `u.lo` must be right relative to `u - 1`.
 #[inline(always)]
-pub(super) fn log_dd<F: LogConstants>(u: Dd<F>, k: F) -> Dd<F> {
+pub(super) fn log_dd<F: Constants>(u: Dd<F>, k: F) -> Dd<F> {
     let reduced = reduce(u.hi);
     let f = fast_two_sum(reduced.f, u.lo * reduced.twice_inverse * F::lit(0.5));
     let k = reduced.k + k;
-    let whole = fast_two_sum(k * F::LN_2.0, f.hi);
+    let whole = fast_two_sum(k * F::LN_2_SPLIT.0, f.hi);
     // The slope f / (1 + f) of the shortfall, roughly, for what f.hi lacks.
     let slope = (-f.hi).fma(f.hi, f.hi);
-    let rest = k.fma(F::LN_2.1, (-slope).fma(f.lo, f.lo)) - shortfall(f.hi);
+    let rest = k.fma(F::LN_2_SPLIT.1, (-slope).fma(f.lo, f.lo)) - shortfall(f.hi);
     Dd::new(whole.hi, whole.lo + rest)
 }
 
@@ -131,16 +91,16 @@ pub(super) fn with_limits<F: Float>(x: F, result: F) -> F {
 
 /// The natural logarithm.
 #[inline(always)]
-pub fn log<F: LogConstants>(x: F) -> F {
+pub fn log<F: Constants>(x: F) -> F {
     let Reduced { k, f, .. } = reduce_any(x);
-    let whole = fast_two_sum(k * F::LN_2.0, f);
-    let rest = k.fma(F::LN_2.1, whole.lo) - shortfall(f);
+    let whole = fast_two_sum(k * F::LN_2_SPLIT.0, f);
+    let rest = k.fma(F::LN_2_SPLIT.1, whole.lo) - shortfall(f);
     with_limits(x, whole.hi + rest)
 }
 
 /// `log(x) / log(b)` from `1 / log b` and from `log 2 / log b` in parts.
 #[inline(always)]
-fn log_to_base<F: LogConstants>(x: F, unit: (F, F), two: (F, F)) -> F {
+fn log_to_base<F: Constants>(x: F, unit: (F, F), two: (F, F)) -> F {
     let Reduced { k, f, .. } = reduce_any(x);
     let fraction = two_prod(f, unit.0);
     let whole = fast_two_sum(k * two.0, fraction.hi);
@@ -151,19 +111,19 @@ fn log_to_base<F: LogConstants>(x: F, unit: (F, F), two: (F, F)) -> F {
 
 /// The logarithm to base two, exact for powers of two.
 #[inline(always)]
-pub fn log2<F: LogConstants>(x: F) -> F {
+pub fn log2<F: Constants>(x: F) -> F {
     log_to_base(x, F::LOG2_E, (F::lit(1.0), F::lit(0.0)))
 }
 
 /// The logarithm to base ten.
 #[inline(always)]
-pub fn log10<F: LogConstants>(x: F) -> F {
-    log_to_base(x, F::LOG10_E, F::LOG10_2)
+pub fn log10<F: Constants>(x: F) -> F {
+    log_to_base(x, F::LOG10_E, F::LOG10_2_SPLIT)
 }
 
 /// `log(1 + x)`, accurate also where `x` is small.
 #[inline(always)]
-pub fn log1p<F: LogConstants>(x: F) -> F {
+pub fn log1p<F: Constants>(x: F) -> F {
     let u = two_sum(F::lit(1.0), x);
     let result = with_limits(u.hi, log_dd(u, F::lit(0.0)).value());
     // Keeps the sign of zero.

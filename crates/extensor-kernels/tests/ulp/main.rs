@@ -24,7 +24,7 @@ impl<T: Copy + std::fmt::Debug> Worst<T> {
         })
     }
 
-    fn is_at_most(self, bound: f64, name: &str) {
+    fn must_be_at_most(&self, bound: f64, name: &str) {
         println!("{name}: {:.3} ULP at {:?}", self.ulps, self.at);
         assert!(
             self.ulps <= bound,
@@ -108,7 +108,7 @@ macro_rules! functions {
                     let errors = x.iter().zip(found);
                     let errors = errors.map(|(&x, found)| (x, ulps_f32(found, truth(x as f64))));
                     let worst = Worst::of(errors).unwrap();
-                    worst.is_at_most(BOUND, concat!(stringify!($name), " f32"));
+                    worst.must_be_at_most(BOUND, concat!(stringify!($name), " f32"));
                 }
 
                 #[test]
@@ -119,7 +119,7 @@ macro_rules! functions {
                     let errors = x.iter().zip(found);
                     let errors = errors.map(|(&x, found)| (x, ulps_f64(found, &truth.$name(x))));
                     let worst = Worst::of(errors).unwrap();
-                    worst.is_at_most(BOUND, concat!(stringify!($name), " f64"));
+                    worst.must_be_at_most(BOUND, concat!(stringify!($name), " f64"));
                 }
 
                 #[test]
@@ -226,7 +226,7 @@ mod pow {
         let errors = x.iter().zip(found);
         let errors =
             errors.map(|(&(x, y), found)| ((x, y), ulps_f32(found, libm::pow(x as f64, y as f64))));
-        Worst::of(errors).unwrap().is_at_most(BOUND, "pow f32");
+        Worst::of(errors).unwrap().must_be_at_most(BOUND, "pow f32");
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod pow {
         let mut truth = Truth::new();
         let errors = x.iter().zip(found);
         let errors = errors.map(|(&(x, y), found)| ((x, y), ulps_f64(found, &truth.pow(x, y))));
-        Worst::of(errors).unwrap().is_at_most(BOUND, "pow f64");
+        Worst::of(errors).unwrap().must_be_at_most(BOUND, "pow f64");
     }
 
     #[test]
@@ -266,6 +266,24 @@ mod pow {
                 if truth == 0.0 || !truth.is_finite() || truth.abs() == 1.0 {
                     let (found, truth) = (found as f64, truth as f64);
                     assert!(same(found, truth), "f32 {x}^{y}: {found} for {truth}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn is_exact_where_a_float_holds_the_power() {
+        for base in 1..=300u64 {
+            for exponent in 0..=53 {
+                let Some(power) = base.checked_pow(exponent) else {
+                    break;
+                };
+                let (x, y) = (base as f64, f64::from(exponent));
+                if power < 1 << 53 {
+                    assert_eq!(math::pow(x, y), power as f64);
+                }
+                if power < 1 << 24 {
+                    assert_eq!(math::pow(x as f32, y as f32), power as f32);
                 }
             }
         }
