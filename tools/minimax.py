@@ -1,4 +1,4 @@
-"""Prints the polynomial coefficients of crates/extensor-kernels/src/math/{exp,log,pow}.rs.
+"""Prints the polynomial coefficients of crates/extensor-kernels/src/math/constants.rs.
 
     python tools/minimax.py            (needs mpmath)
 
@@ -149,7 +149,7 @@ POLYNOMIALS = [
     ("EXP", exp_rest, lambda r: TINY + abs(r), (-HALF_LN2, HALF_LN2), (5, 10)),
     ("EXP2", exp2_rest, lambda r: TINY + r * r / 2**r, (-HALF, HALF), (4, 9)),
     ("LOG", log_rest, lambda z: TINY + z / 2, (mpf(0), S2), (2, 6)),
-    ("POW_LOG2", log2_rest, lambda z: TINY + z * z * LN2 / 2, (mpf(0), S2), (3, 7)),
+    ("LOG2_REST", log2_rest, lambda z: TINY + z * z * LN2 / 2, (mpf(0), S2), (3, 7)),
 ]
 
 

@@ -12,13 +12,13 @@
 //! to the smallest numbers.
 
 use super::dd::{Dd, fast_two_sum, two_prod};
-use super::exp::{ExpConstants, exp_dd, two_powers};
-use super::{Float, long_polynomial, polynomial};
+use super::exp::{exp_dd, two_powers};
+use super::{Constants, Float, long_polynomial, polynomial};
 
 /// The constants of the error function in one format.
 ///
 /// The polynomials are from `tools/minimax_trig.py`.
-pub trait ErfConstants: ExpConstants {
+pub trait ErfConstants: Constants {
     /// An `a` from which `erfc(a)` rounds to zero.
     const ERFC_ZERO: Self;
     /// An `a` from which `erf(a)` rounds to one.

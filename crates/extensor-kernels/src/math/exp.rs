@@ -10,77 +10,10 @@
 //! kept as a sum of two floats until the one rounding at the end.
 
 use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
-use super::log::{LogConstants, log_dd};
-use super::{Float, polynomial};
+use super::log::log_dd;
+use super::{Constants, Float, polynomial};
 
-/// The constants of the exponentials in one format.
-pub trait ExpConstants: Float {
-    /// `(e^r - 1 - r) / r^2` for `|r| <= 0.3469`.
-    const EXP: &'static [Self];
-    /// `(2^r - 1 - r log 2) / r^2` for `|r| <= 0.5005`.
-    const EXP2: &'static [Self];
-    /// `log 2` in two parts, the first of few enough bits to be multiplied by any exponent exactly.
-    const LN_2_PARTS: (Self, Self);
-    /// `log 2` as a float and what it lacks.
-    const LN_2_SUM: (Self, Self);
-}
-
-impl ExpConstants for f32 {
-    // Relative error of e^r - 1: 2^-28.7.
-    const EXP: &'static [f32] = &[
-        0.5,
-        0.166_666_67,
-        0.041_666_355,
-        0.008_333_273,
-        0.001_394_110_1,
-        0.000_199_142_8,
-    ];
-    // Relative error of 2^r: 2^-28.0.
-    const EXP2: &'static [f32] = &[
-        0.240_226_48,
-        0.055_503_62,
-        0.009_618_527,
-        0.001_339_027_1,
-        0.000_153_211_6,
-    ];
-    const LN_2_PARTS: (f32, f32) = (0.693_145_75, 1.428_606_8e-6);
-    const LN_2_SUM: (f32, f32) = (std::f32::consts::LN_2, -1.904_654_2e-9);
-}
-
-impl ExpConstants for f64 {
-    // Relative error of e^r - 1: 2^-60.8.
-    const EXP: &'static [f64] = &[
-        0.5,
-        0.166_666_666_666_666_77,
-        0.041_666_666_666_666_7,
-        0.008_333_333_333_321_534,
-        0.001_388_888_888_886_657_2,
-        0.000_198_412_698_863_950_32,
-        0.000_024_801_587_361_042_95,
-        2.755_724_391_843_786e-6,
-        2.755_724_236_388_383e-7,
-        2.510_914_482_291_977_2e-8,
-        2.092_456_141_365_578e-9,
-    ];
-    // Relative error of 2^r: 2^-57.2.
-    const EXP2: &'static [f64] = &[
-        0.240_226_506_959_101_22,
-        0.055_504_108_664_820_73,
-        0.009_618_129_107_596_749,
-        0.001_333_355_814_668_795_8,
-        0.000_154_035_304_544_090_8,
-        0.000_015_252_733_545_501_77,
-        1.321_543_641_964_216_8e-6,
-        1.017_818_499_524_345e-7,
-        7.073_614_655_910_98e-9,
-        4.436_290_059_844_041_4e-10,
-    ];
-    const LN_2_PARTS: (f64, f64) = (0.693_147_180_559_890_3, 5.497_923_018_708_371e-14);
-    const LN_2_SUM: (f64, f64) = (std::f64::consts::LN_2, 2.319_046_813_846_299_6e-17);
-}
-
-/// The power of two that is the last to have a finite float beside it, and the last that has any
-/// nonzero one, each with one to spare.
+/// Exponents of two from which up a power overflows, and from which down it vanishes.
 #[inline(always)]
 pub(super) fn exponent_limits<F: Float>() -> (f64, f64) {
     let top = F::BIAS as f64 + 2.0;
@@ -94,20 +27,20 @@ fn clamp<F: Float>(x: F, low: F, high: F) -> F {
     F::select(x < low, low, x)
 }
 
-/// The whole number nearest to `x`, and the same as an integer.
+/// The whole number nearest to `x * per`, and the same as an integer.
 #[inline(always)]
-fn nearest<F: Float>(x: F, per: F) -> (F, F::Int) {
+pub(super) fn nearest<F: Float>(x: F, per: F) -> (F, F::Int) {
     // The last place of this float is worth one: the sum is rounded to a whole number, whose bits
     // are the last ones.
     let magic = F::lit((1u64 << F::MANTISSA) as f64 * 1.5);
     let sum = x.fma(per, magic);
-    (sum - magic, sum.bits() - magic.bits())
+    (sum - magic, F::sub_bits(sum.bits(), magic.bits()))
 }
 
 /// `2^k` where that is a normal number.
 #[inline(always)]
 fn power_of_two<F: Float>(k: F::Int) -> F {
-    F::from_bits((k + F::int(F::BIAS as i64)) << F::MANTISSA)
+    F::from_bits(F::add_bits(k, F::int(F::BIAS as i64)) << F::MANTISSA)
 }
 
 /// `2^k` in two factors, for a `k` that no normal number need have for exponent.
@@ -116,7 +49,7 @@ fn power_of_two<F: Float>(k: F::Int) -> F {
 #[inline(always)]
 pub(super) fn two_powers<F: Float>(k: F::Int) -> (F, F) {
     let half = k >> 1;
-    (power_of_two(half), power_of_two(k - half))
+    (power_of_two(half), power_of_two(F::sub_bits(k, half)))
 }
 
 /// `x = k log 2 + r`, and `rest = e^r - 1 - r` together with what `r` lacks.
@@ -136,47 +69,46 @@ impl<F: Float> Reduced<F> {
 }
 
 #[inline(always)]
-fn reduce<F: ExpConstants>(x: F) -> Reduced<F> {
+fn reduce<F: Constants>(x: F) -> Reduced<F> {
     let (whole, k) = nearest(x, F::lit(std::f64::consts::LOG2_E));
-    let part = (-whole).fma(F::LN_2_PARTS.0, x);
-    let r = (-whole).fma(F::LN_2_PARTS.1, part);
-    let lacking = (-whole).fma(F::LN_2_PARTS.1, part - r);
+    let part = (-whole).fma(F::LN_2_SPLIT.0, x);
+    let r = (-whole).fma(F::LN_2_SPLIT.1, part);
+    let lacking = (-whole).fma(F::LN_2_SPLIT.1, part - r);
     let rest = (r * r).fma(polynomial(r, F::EXP), lacking);
     Reduced { k, r, rest }
 }
 
 /// `e^x = 2^k p`, with `p` between `sqrt(1/2)` and `sqrt(2)`, for an `x` within the limits.
 #[inline(always)]
-pub(super) fn exp_dd<F: ExpConstants>(x: F) -> (F::Int, Dd<F>) {
+pub(super) fn exp_dd<F: Constants>(x: F) -> (F::Int, Dd<F>) {
     let Reduced { k, r, rest } = reduce(x);
     (k, Dd::new(r, rest).added_to(F::lit(1.0)))
 }
 
 /// `(e^x - 1) / 2^down`, for an `x` from zero up for which `2^k / 2^down` is a normal number.
 #[inline(always)]
-pub(super) fn expm1_dd<F: ExpConstants>(x: F, down: u32) -> Dd<F> {
+pub(super) fn expm1_dd<F: Constants>(x: F, down: u32) -> Dd<F> {
     let reduced = reduce(x);
-    let scale = power_of_two::<F>(reduced.k - F::int(down as i64));
+    let scale = power_of_two::<F>(F::sub_bits(reduced.k, F::int(down as i64)));
     reduced.scaled(
         scale,
         fast_two_sum(scale, F::lit(-1.0 / (1u64 << down) as f64)),
     )
 }
 
-/// `2^x = 2^k p`, likewise.
+/// `2^r` for `r` between minus a half and a half.
 #[inline(always)]
-pub(super) fn exp2_dd<F: ExpConstants>(x: Dd<F>) -> (F::Int, Dd<F>) {
-    let (whole, k) = nearest(x.hi, F::lit(1.0));
-    let r = x.hi - whole;
-    let linear = two_prod(r, F::LN_2_SUM.0);
-    let lacking = x.lo.fma(F::LN_2_SUM.0, r.fma(F::LN_2_SUM.1, linear.lo));
-    let rest = (r * r).fma(polynomial(r, F::EXP2), lacking);
-    (k, Dd::new(linear.hi, rest).added_to(F::lit(1.0)))
+pub(super) fn exp2_fraction<F: Constants>(r: Dd<F>) -> Dd<F> {
+    let linear = two_prod(r.hi, F::LN_2.0);
+    let lacking = r.hi.fma(F::LN_2.1, linear.lo);
+    let lacking = r.lo.fma(F::LN_2.0, lacking);
+    let rest = (r.hi * r.hi).fma(polynomial(r.hi, F::EXP2), lacking);
+    Dd::new(linear.hi, rest).added_to(F::lit(1.0))
 }
 
 /// `e^x`.
 #[inline(always)]
-pub fn exp<F: ExpConstants>(x: F) -> F {
+pub fn exp<F: Constants>(x: F) -> F {
     let (top, bottom) = exponent_limits::<F>();
     let ln_2 = std::f64::consts::LN_2;
     let (k, p) = exp_dd(clamp(x, F::lit(bottom * ln_2), F::lit(top * ln_2)));
@@ -186,23 +118,23 @@ pub fn exp<F: ExpConstants>(x: F) -> F {
 
 /// `2^x`.
 #[inline(always)]
-pub fn exp2<F: ExpConstants>(x: F) -> F {
+pub fn exp2<F: Constants>(x: F) -> F {
     let (top, bottom) = exponent_limits::<F>();
     let x = clamp(x, F::lit(bottom), F::lit(top));
-    let (k, p) = exp2_dd(Dd::new(x, F::lit(0.0)));
+    let (whole, k) = nearest(x, F::lit(1.0));
     let (a, b) = two_powers(k);
-    p.value() * a * b
+    exp2_fraction(Dd::new(x - whole, F::lit(0.0))).value() * a * b
 }
 
 /// `e^x - 1`, accurate also where `x` is small.
 #[inline(always)]
-pub fn expm1<F: ExpConstants>(x: F) -> F {
+pub fn expm1<F: Constants>(x: F) -> F {
     let ln_2 = std::f64::consts::LN_2;
     // At the top 2^k / 2 is still finite; at the bottom the result is -1.
     let top = F::lit((F::BIAS as f64 + 1.4) * ln_2);
     let bottom = F::lit(-(F::MANTISSA as f64 + 4.0) * ln_2);
     let reduced = reduce(clamp(x, bottom, top));
-    let scale = power_of_two::<F>(reduced.k - F::int(1));
+    let scale = power_of_two::<F>(F::sub_bits(reduced.k, F::int(1)));
     let half = reduced.scaled(scale, two_sum(scale, F::lit(-0.5))).hi;
     // So small an argument is its own result, and half of it might not be a float.
     let tiny = x.abs() < F::lit(1.0 / (1u64 << (F::MANTISSA + 2)) as f64);
@@ -211,13 +143,14 @@ pub fn expm1<F: ExpConstants>(x: F) -> F {
 
 /// `1 / (1 + e^-x)`, accurate also where it is near zero.
 #[inline(always)]
-pub fn sigmoid<F: ExpConstants>(x: F) -> F {
+pub fn sigmoid<F: Constants>(x: F) -> F {
     let one = F::lit(1.0);
     let (_, bottom) = exponent_limits::<F>();
     let bottom = F::lit(bottom * std::f64::consts::LN_2);
     // e^-|x| = 2^k p is at most one. The result is 1 / (1 + 2^k p), or 2^k p / (1 + 2^k p).
     let low = F::select(x < F::lit(0.0), x, -x);
     let (k, p) = exp_dd(F::select(low < bottom, bottom, low));
+    let p = p.renormalized();
     let (a, b) = two_powers(k);
     let below = p.scaled(a).scaled(b).added_to(one);
     let negative = x < F::lit(0.0);
@@ -228,7 +161,7 @@ pub fn sigmoid<F: ExpConstants>(x: F) -> F {
 
 /// `log(1 + e^x)`.
 #[inline(always)]
-pub fn softplus<F: ExpConstants + LogConstants>(x: F) -> F {
+pub fn softplus<F: Constants>(x: F) -> F {
     let zero = F::lit(0.0);
     let (_, bottom) = exponent_limits::<F>();
     let bottom = F::lit(bottom * std::f64::consts::LN_2);
@@ -240,6 +173,6 @@ pub fn softplus<F: ExpConstants + LogConstants>(x: F) -> F {
     let log = log_dd(power.added_to(F::lit(1.0)), zero);
     // Before an infinite x nothing else counts.
     let high = F::select(x > zero, x, zero);
-    let sum = fast_two_sum(high, log.hi);
+    let sum = two_sum(high, log.hi);
     F::select(x == F::INFINITY, x, sum.hi + (sum.lo + log.lo))
 }

@@ -1,9 +1,9 @@
 //! Hyperbolic functions and their inverses.
 
-use super::Float;
 use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
-use super::exp::{ExpConstants, expm1_dd};
-use super::log::{LogConstants, log_dd, with_limits};
+use super::exp::expm1_dd;
+use super::log::{log_dd, with_limits};
+use super::{Constants, Float};
 
 /// A number so large that its square plus one is its square, and no overflow.
 #[inline(always)]
@@ -26,7 +26,7 @@ fn magnitude<F: Float>(x: F) -> F {
 
 /// `(e^x - e^-x) / 2`.
 #[inline(always)]
-pub fn sinh<F: ExpConstants>(x: F) -> F {
+pub fn sinh<F: Constants>(x: F) -> F {
     // With g = (e^|x| - 1) / 4, which does not overflow where the result does not:
     // sinh |x| = 2 (g + g / (1 + 4 g)).
     let g = expm1_dd(magnitude(x), 2);
@@ -42,7 +42,7 @@ pub fn sinh<F: ExpConstants>(x: F) -> F {
 
 /// `(e^x + e^-x) / 2`.
 #[inline(always)]
-pub fn cosh<F: ExpConstants>(x: F) -> F {
+pub fn cosh<F: Constants>(x: F) -> F {
     // With g = e^|x| / 4: cosh |x| = 2 (g + 1 / (16 g)).
     let g = expm1_dd(magnitude(x), 2);
     let quarter = two_sum(F::lit(0.25), g.hi);
@@ -53,7 +53,7 @@ pub fn cosh<F: ExpConstants>(x: F) -> F {
 
 /// `sinh(x) / cosh(x)`.
 #[inline(always)]
-pub fn tanh<F: ExpConstants>(x: F) -> F {
+pub fn tanh<F: Constants>(x: F) -> F {
     // (e^2|x| - 1) / (e^2|x| + 1), which has reached one at the limit.
     let top = F::lit((F::MANTISSA as f64 + 4.0) * std::f64::consts::LN_2);
     let double = x.abs() + x.abs();
@@ -65,7 +65,7 @@ pub fn tanh<F: ExpConstants>(x: F) -> F {
 
 /// The inverse of [`sinh`]: `log(x + sqrt(x^2 + 1))`.
 #[inline(always)]
-pub fn asinh<F: LogConstants>(x: F) -> F {
+pub fn asinh<F: Constants>(x: F) -> F {
     let a = x.abs();
     let large = a > huge();
     // Beyond, log(2 a).
@@ -84,7 +84,7 @@ pub fn asinh<F: LogConstants>(x: F) -> F {
 
 /// The inverse of [`cosh`]: `log(x + sqrt(x^2 - 1))`, defined from one up.
 #[inline(always)]
-pub fn acosh<F: LogConstants>(x: F) -> F {
+pub fn acosh<F: Constants>(x: F) -> F {
     let one = F::lit(1.0);
     let large = x > huge();
     // Beyond, log(2 x).
@@ -109,7 +109,7 @@ pub fn acosh<F: LogConstants>(x: F) -> F {
 
 /// The inverse of [`tanh`]: `log((1 + x) / (1 - x)) / 2`, defined from minus one to one.
 #[inline(always)]
-pub fn atanh<F: LogConstants>(x: F) -> F {
+pub fn atanh<F: Constants>(x: F) -> F {
     let one = F::lit(1.0);
     let a = x.abs();
     // (1 + a) / (1 - a) = 1 + 2 a / (1 - a)

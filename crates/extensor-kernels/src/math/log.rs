@@ -10,47 +10,7 @@
 //! where `f` is exact and the rest is small beside it.
 
 use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
-use super::{Float, polynomial};
-
-/// The constants of the logarithms in one format.
-pub trait LogConstants: Float {
-    /// `(2 atanh(s) / s - 2) / z` where `z = s^2`, for `z` in `[0, 0.0295]`.
-    const LOG: &'static [Self];
-    /// `log 2` in two parts, the first of few enough bits to be multiplied by any exponent exactly.
-    const LN_2: (Self, Self);
-    /// `log10 2`, likewise.
-    const LOG10_2: (Self, Self);
-    /// `1 / log 2` as a float and what it lacks.
-    const LOG2_E: (Self, Self);
-    /// `1 / log 10`, likewise.
-    const LOG10_E: (Self, Self);
-}
-
-impl LogConstants for f32 {
-    // Relative error of the logarithm: 2^-30.0.
-    const LOG: &'static [f32] = &[0.666_667_76, 0.399_775, 0.298_729_78];
-    const LN_2: (f32, f32) = (0.693_145_75, 1.428_606_8e-6);
-    const LOG10_2: (f32, f32) = (0.301_025_4, 4.605_039e-6);
-    const LOG2_E: (f32, f32) = (std::f32::consts::LOG2_E, 1.925_963e-8);
-    const LOG10_E: (f32, f32) = (std::f32::consts::LOG10_E, -1.010_305e-8);
-}
-
-impl LogConstants for f64 {
-    // Relative error of the logarithm: 2^-59.0.
-    const LOG: &'static [f64] = &[
-        0.666_666_666_666_673_5,
-        0.399_999_999_994_114_2,
-        0.285_714_287_432_055_07,
-        0.222_221_984_809_907_12,
-        0.181_835_695_066_758_04,
-        0.153_139_087_771_940_8,
-        0.147_974_551_616_477_5,
-    ];
-    const LN_2: (f64, f64) = (0.693_147_180_559_890_3, 5.497_923_018_708_371e-14);
-    const LOG10_2: (f64, f64) = (0.301_029_995_663_952_83, 2.836_339_455_104_496_4e-14);
-    const LOG2_E: (f64, f64) = (std::f64::consts::LOG2_E, 2.035_527_374_093_103_3e-17);
-    const LOG10_E: (f64, f64) = (std::f64::consts::LOG10_E, 1.098_319_650_216_765e-17);
-}
+use super::{Constants, Float, polynomial};
 
 /// A positive number as `2^k (1 + f)`.
 pub(super) struct Reduced<F> {
@@ -58,26 +18,28 @@ pub(super) struct Reduced<F> {
     pub k: F,
     /// What the fraction exceeds one by, exactly.
     pub f: F,
-    /// `2^-k / 2`, or zero where that is no normal number.
-    half_inverse: F,
+    /// `2 * 2^-k`, or zero where that is no normal number.
+    twice_inverse: F,
 }
 
 /// Reduces a normal number.
 #[inline(always)]
 fn reduce<F: Float>(u: F) -> Reduced<F> {
-    let one = F::lit(1.0).bits();
     let sqrt_half = F::lit(std::f64::consts::FRAC_1_SQRT_2).bits();
+    let bias = F::int(F::BIAS as i64);
+    let exponents = F::int(2 * F::BIAS as i64 + 1);
     // Adding what lies between sqrt(1/2) and one makes the exponent grow at sqrt(2), not at two.
-    let raised = u.bits() + (one - sqrt_half);
-    let biased = (raised >> F::MANTISSA) & F::int(2 * F::BIAS as i64 + 1);
-    let mantissa = F::from_bits((raised & F::int((1 << F::MANTISSA) - 1)) + sqrt_half);
+    let raised = F::add_bits(u.bits(), F::sub_bits(F::lit(1.0).bits(), sqrt_half));
+    let biased = (raised >> F::MANTISSA) & exponents;
+    let mantissa = F::add_bits(raised & F::int((1 << F::MANTISSA) - 1), sqrt_half);
     // A whole number in the last bits of a float whose last place is worth one.
     let magic = F::lit((1u64 << F::MANTISSA) as f64 * 1.5);
-    let k = F::from_bits(magic.bits() + (biased - F::int(F::BIAS as i64))) - magic;
+    let k = F::from_bits(F::add_bits(magic.bits(), F::sub_bits(biased, bias))) - magic;
+    let inverse = F::sub_bits(exponents, biased) << F::MANTISSA;
     Reduced {
         k,
-        f: mantissa - F::lit(1.0),
-        half_inverse: F::from_bits((F::int(2 * F::BIAS as i64 + 1) - biased) << F::MANTISSA),
+        f: F::from_bits(mantissa) - F::lit(1.0),
+        twice_inverse: F::from_bits(inverse),
     }
 }
 
@@ -97,7 +59,7 @@ pub(super) fn reduce_any<F: Float>(x: F) -> Reduced<F> {
 
 /// `f - log(1 + f)`, which is of the order of `f^2`.
 #[inline(always)]
-fn shortfall<F: LogConstants>(f: F) -> F {
+fn shortfall<F: Constants>(f: F) -> F {
     let s = f / (F::lit(2.0) + f);
     let z = s * s;
     s * (-z).fma(polynomial(z, F::LOG), f)
@@ -107,12 +69,14 @@ fn shortfall<F: LogConstants>(f: F) -> F {
 ///
 /// Where `u` is near one, `u.lo` must be right relative to `u - 1`.
 #[inline(always)]
-pub(super) fn log_dd<F: LogConstants>(u: Dd<F>, k: F) -> Dd<F> {
+pub(super) fn log_dd<F: Constants>(u: Dd<F>, k: F) -> Dd<F> {
     let reduced = reduce(u.hi);
-    let rest = u.lo * F::lit(0.5) * reduced.half_inverse;
+    let f = fast_two_sum(reduced.f, u.lo * reduced.twice_inverse * F::lit(0.5));
     let k = reduced.k + k;
-    let whole = fast_two_sum(k * F::LN_2.0, reduced.f);
-    let rest = k.fma(F::LN_2.1, rest) - shortfall(reduced.f + rest);
+    let whole = fast_two_sum(k * F::LN_2_SPLIT.0, f.hi);
+    // The slope f / (1 + f) of the shortfall, roughly, for what f.hi lacks.
+    let slope = (-f.hi).fma(f.hi, f.hi);
+    let rest = k.fma(F::LN_2_SPLIT.1, (-slope).fma(f.lo, f.lo)) - shortfall(f.hi);
     Dd::new(whole.hi, whole.lo + rest)
 }
 
@@ -127,16 +91,16 @@ pub(super) fn with_limits<F: Float>(x: F, result: F) -> F {
 
 /// The natural logarithm.
 #[inline(always)]
-pub fn log<F: LogConstants>(x: F) -> F {
+pub fn log<F: Constants>(x: F) -> F {
     let Reduced { k, f, .. } = reduce_any(x);
-    let whole = fast_two_sum(k * F::LN_2.0, f);
-    let rest = k.fma(F::LN_2.1, whole.lo) - shortfall(f);
+    let whole = fast_two_sum(k * F::LN_2_SPLIT.0, f);
+    let rest = k.fma(F::LN_2_SPLIT.1, whole.lo) - shortfall(f);
     with_limits(x, whole.hi + rest)
 }
 
 /// `log(x) / log(b)` from `1 / log b` and from `log 2 / log b` in parts.
 #[inline(always)]
-fn log_to_base<F: LogConstants>(x: F, unit: (F, F), two: (F, F)) -> F {
+fn log_to_base<F: Constants>(x: F, unit: (F, F), two: (F, F)) -> F {
     let Reduced { k, f, .. } = reduce_any(x);
     let fraction = two_prod(f, unit.0);
     let whole = fast_two_sum(k * two.0, fraction.hi);
@@ -147,19 +111,19 @@ fn log_to_base<F: LogConstants>(x: F, unit: (F, F), two: (F, F)) -> F {
 
 /// The logarithm to base two, exact for powers of two.
 #[inline(always)]
-pub fn log2<F: LogConstants>(x: F) -> F {
+pub fn log2<F: Constants>(x: F) -> F {
     log_to_base(x, F::LOG2_E, (F::lit(1.0), F::lit(0.0)))
 }
 
 /// The logarithm to base ten.
 #[inline(always)]
-pub fn log10<F: LogConstants>(x: F) -> F {
-    log_to_base(x, F::LOG10_E, F::LOG10_2)
+pub fn log10<F: Constants>(x: F) -> F {
+    log_to_base(x, F::LOG10_E, F::LOG10_2_SPLIT)
 }
 
 /// `log(1 + x)`, accurate also where `x` is small.
 #[inline(always)]
-pub fn log1p<F: LogConstants>(x: F) -> F {
+pub fn log1p<F: Constants>(x: F) -> F {
     let u = two_sum(F::lit(1.0), x);
     let result = with_limits(u.hi, log_dd(u, F::lit(0.0)).value());
     // Keeps the sign of zero.

@@ -6,6 +6,7 @@
 //! and vectorises.
 
 use super::dd::{Dd, fast_two_sum, two_prod};
+use super::exp::nearest;
 use super::{Float, polynomial};
 
 /// The constants of sine, cosine and tangent in one format.
@@ -58,15 +59,10 @@ impl TrigConstants for f64 {
     ];
 }
 
-/// `a = n π/2 + r` with `r` in about ±π/4, for `a >= 0`; returns `r` and an integer whose lowest two
-/// bits are those of `n`.
+/// `r` and `n` in `a = r + n π/2` with `r` in about ±π/4, for `a >= 0`.
 #[inline(always)]
 fn reduce<F: TrigConstants>(a: F) -> (Dd<F>, F::Int) {
-    // The last place of this float is worth one: the sum is rounded to a whole number, whose bits
-    // are the last ones.
-    let magic = F::lit((1u64 << F::MANTISSA) as f64 * 1.5);
-    let shifted = a.fma(F::lit(std::f64::consts::FRAC_2_PI), magic);
-    let n = shifted - magic;
+    let (n, quadrant) = nearest(a, F::lit(std::f64::consts::FRAC_2_PI));
     // Exact: where n is not zero, both terms are multiples of half the unit in the last place of
     // one, and the difference is below one.
     let first = (-n).fma(F::HALF_PI[0], a);
@@ -74,7 +70,7 @@ fn reduce<F: TrigConstants>(a: F) -> (Dd<F>, F::Int) {
     // Exact even where `second` is the larger, for then `first` is a multiple of its last place.
     let rest = fast_two_sum(first, -second.hi);
     let lo = (-n).fma(F::HALF_PI[2], rest.lo - second.lo);
-    (Dd::new(rest.hi, lo), shifted.bits())
+    (Dd::new(rest.hi, lo), quadrant)
 }
 
 /// The sine and the cosine of `r` in about ±π/4, both as `hi + lo` not yet added.
@@ -125,7 +121,7 @@ pub fn sin_lane<F: TrigConstants>(x: F) -> F {
 #[inline(always)]
 pub fn cos_lane<F: TrigConstants>(x: F) -> F {
     let (r, n) = reduce(x.abs());
-    sine_of_quadrant(r, (n & F::int(3)) + F::int(1))
+    sine_of_quadrant(r, F::add_bits(n, F::int(1)))
 }
 
 /// `tan x = sin x / cos x` for `|x|` up to [`TrigConstants::TRIG_LIMIT`]; NaN for the infinities.
