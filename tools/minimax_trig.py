@@ -217,8 +217,6 @@ JOBS = {
         for size, bits in ((32, 24), (64, 53))
         for name, x, count in (
             ("π/2", mp.pi / 2, 3),
-            ("2/π", 2 / mp.pi, 1),
-            ("π", mp.pi, 2),
             ("π/4", mp.pi / 4, 2),
         )
     ],

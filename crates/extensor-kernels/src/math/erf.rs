@@ -61,6 +61,7 @@ impl ErfConstants for f32 {
         -5.4375047e-05,
     ];
     const ERFCX_LOW: [f32; 2] = [-1.1842586e-09, -1.7833919e-09];
+    // Error 2^-8.1 relative to the function itself.
     const ERFCX_SLOPE: &'static [f32] =
         &[-1.466609e-01, 1.948367e-01, -1.6430582e-01, 8.909408e-02];
     // For |x| <= 1: relative error 2^-29.4.
@@ -73,7 +74,7 @@ impl ErfConstants for f32 {
         -7.997853e-04,
         7.806903e-05,
     ];
-    // For 1 <= a <= 4.0: error 2^-32.1 relative to erf(a).
+    // For 1 <= a <= 4.0: error 2^-32.0 relative to erf(a).
     const ERF_TAIL: &'static [f32] = &[
         1.7900239e-01,
         -1.4720586e-01,
@@ -120,6 +121,7 @@ impl ErfConstants for f64 {
         5.178862717379044e-11,
     ];
     const ERFCX_LOW: [f64; 2] = [7.154286471446554e-18, 1.0493189109822177e-17];
+    // Error 2^-8.8 relative to the function itself.
     const ERFCX_SLOPE: &'static [f64] = &[
         -1.2234428930396117e-01,
         1.9380058737791567e-01,
@@ -144,7 +146,7 @@ impl ErfConstants for f64 {
         -1.6477499802136119e-09,
         1.4366311804903762e-10,
     ];
-    // For 1 <= a <= 6.0: error 2^-59.4 relative to erf(a).
+    // For 1 <= a <= 6.0: error 2^-59.3 relative to erf(a).
     const ERF_TAIL: &'static [f64] = &[
         1.7900115118140014e-01,
         -1.4723240886122563e-01,
@@ -178,7 +180,7 @@ fn erfc_positive<F: ErfConstants>(a: F, k: Dd<F>, square: Dd<F>, scale: F) -> F 
     let p = k.scaled(F::lit(2.0)).over(below);
     let rest = fast_two_sum(F::lit(1.0), -p.hi);
     let (t, lacking) = (rest.hi, rest.lo - p.lo);
-    // Horner's rule, with the last two steps in two parts, and the first in blocks.
+    // Horner's rule, with the last two steps in two parts, and the first ones in blocks.
     let mut inner = long_polynomial(t, &F::ERFCX[6..]);
     for &c in F::ERFCX[2..6].iter().rev() {
         inner = inner.fma(t, c);
@@ -186,6 +188,7 @@ fn erfc_positive<F: ErfConstants>(a: F, k: Dd<F>, square: Dd<F>, scale: F) -> F 
     let [low0, low1] = F::ERFCX_LOW;
     let middle = step(t, Dd::new(inner, F::lit(0.0)), Dd::new(F::ERFCX[1], low1));
     let outer = step(t, middle, Dd::new(F::ERFCX[0], low0));
+    // All of this at t alone; what t lacks counts once, at the end.
     let slope = polynomial(t, F::ERFCX_SLOPE);
     let quotient = Dd::new(outer.hi, lacking.fma(slope, outer.lo));
     // e^(-hi - lo) = e^-hi (1 - lo)

@@ -3,10 +3,14 @@
 //!
 //! The truth is `libm` in `f64` for `f32`, and `astro-float` in 128 bits or more for `f64`.
 
-use astro_float::{BigFloat, Consts, RoundingMode};
+mod special;
+mod truth;
+
+use astro_float::BigFloat;
 use extensor_kernels::isa::{Kernel, dispatch};
 use extensor_kernels::math::*;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_2, FRAC_PI_4, PI};
+use truth::{BITS, Big, NEAREST, Random, Worst, big, error_f32, error_f64, limits};
 
 /// What the crate promises.
 const F32_LIMIT: f64 = 4.0;
@@ -34,67 +38,11 @@ const NEAR_HALF_TURNS: &[f64] = &[
     5.319372648326541e255,
 ];
 
-/// Numbers that look random, always the same.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn between(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
-/// The worst error seen, and where.
-struct Worst {
-    error: f64,
-    at: f64,
-    points: usize,
-}
-
-impl Worst {
-    fn new() -> Self {
-        Worst {
-            error: 0.0,
-            at: 0.0,
-            points: 0,
-        }
-    }
-
-    fn see(&mut self, at: f64, error: f64) {
-        self.points += 1;
-        if error > self.error || error.is_nan() {
-            (self.error, self.at) = (error, at);
-        }
-    }
-
-    fn check(&self, name: &str, limit: f64) {
-        let Worst { error, at, points } = self;
-        println!("{name:16} worst {error:.3} ULP at {at:e} of {points} points");
-        assert!(*error <= limit, "{name}: {error} ULP at {at:e}");
-    }
-}
-
-/// The error of `got` in units of the last place that `truth` has as an `f32`.
-fn error_f32(got: f32, truth: f64) -> f64 {
-    if got.is_nan() && truth.is_nan() {
-        return 0.0;
-    }
-    let exponent = ((truth.to_bits() >> 52) & 0x7ff) as i32 - 1023;
-    let place = 2f64.powi(exponent.max(-126) - 23);
-    (got as f64 - truth).abs() / place
-}
-
 fn check_f32(name: &str, f: fn(f32) -> f32, truth: fn(f64) -> f64) {
     let mut worst = Worst::new();
     let mut see = |x: f32| worst.see(x as f64, error_f32(f(x), truth(x as f64)));
     (0..=u32::MAX)
-        .step_by(1021)
+        .step_by(2039)
         .map(f32::from_bits)
         .for_each(&mut see);
     let mut near = |x: f64| {
@@ -112,80 +60,6 @@ fn check_f32(name: &str, f: fn(f32) -> f32, truth: fn(f64) -> f64) {
         near(x);
     }
     worst.check(name, F32_LIMIT);
-}
-
-const NEAREST: RoundingMode = RoundingMode::ToEven;
-const BITS: usize = 128;
-
-/// A big number by name of operation, in the precision that the case needs.
-struct Big(Consts);
-
-impl Big {
-    fn new() -> Self {
-        Big(Consts::new().expect("memory for the constants"))
-    }
-
-    /// `erf x` from the series of positive terms `2/√π e^(-x²) Σ 2^n x^(2n+1) / (2n+1)!!`.
-    fn erf(&mut self, x: &BigFloat, bits: usize) -> BigFloat {
-        let square = x.mul(x, bits, NEAREST);
-        let twice = square.add(&square, bits, NEAREST);
-        let mut term = x.add(x, bits, NEAREST);
-        let mut sum = term.clone();
-        for n in 1.. {
-            let odd = BigFloat::from_word(2 * n + 1, 64);
-            term = term.mul(&twice, bits, NEAREST).div(&odd, bits, NEAREST);
-            sum = sum.add(&term, bits, NEAREST);
-            let small = |x: &BigFloat| x.exponent().unwrap_or(0);
-            if term.is_zero() || small(&term) < small(&sum) - bits as i32 {
-                break;
-            }
-        }
-        let gauss = square.neg().exp(bits, NEAREST, &mut self.0);
-        let root = self.0.pi(bits, NEAREST).sqrt(bits, NEAREST);
-        sum.mul(&gauss, bits, NEAREST).div(&root, bits, NEAREST)
-    }
-
-    /// `erfc x`: below 6 from the series, above from Laplace's continued fraction.
-    fn erfc(&mut self, x: &BigFloat) -> BigFloat {
-        let bits = 256;
-        let six = BigFloat::from_word(6, 64);
-        if x.cmp(&six).expect("no NaN") < 0 {
-            let one = BigFloat::from_word(1, 64);
-            return one.sub(&self.erf(x, bits), bits, NEAREST);
-        }
-        let mut fraction = x.clone();
-        for k in (1..=100).rev() {
-            let half = BigFloat::from_f64(k as f64 / 2.0, 64);
-            fraction = x.add(&half.div(&fraction, bits, NEAREST), bits, NEAREST);
-        }
-        let square = x.mul(x, bits, NEAREST);
-        let gauss = square.neg().exp(bits, NEAREST, &mut self.0);
-        let root = self.0.pi(bits, NEAREST).sqrt(bits, NEAREST);
-        gauss.div(&fraction.mul(&root, bits, NEAREST), bits, NEAREST)
-    }
-}
-
-/// The error of `got` in units of the last place that `truth` has as an `f64`.
-fn error_f64(got: f64, truth: &BigFloat) -> f64 {
-    if truth.is_nan() || got.is_nan() {
-        return if truth.is_nan() && got.is_nan() {
-            0.0
-        } else {
-            f64::INFINITY
-        };
-    }
-    let difference = big(got).sub(truth, BITS, NEAREST);
-    let (Some(digits), Some(exponent)) = (difference.mantissa_digits(), difference.exponent())
-    else {
-        return f64::INFINITY;
-    };
-    if difference.is_zero() {
-        return 0.0;
-    }
-    // A mantissa is in [1/2, 1), its most significant word last.
-    let place = (truth.exponent().unwrap_or(0) - 1).max(-1022) - 52;
-    let fraction = digits[digits.len() - 1] as f64 / 2f64.powi(64);
-    fraction * 2f64.powi((exponent - place).clamp(-1000, 1000))
 }
 
 /// Points over all exponents, both signs, and `more` with their nearest neighbours.
@@ -250,30 +124,6 @@ fn normal_points(far: f64) -> Vec<f64> {
     points.extend((0..4000).map(|_| random.between(-far, far)));
     points.extend((0..4000).map(|_| random.between(-3.0, 3.0)));
     points
-}
-
-/// `x` as a big number. What `from_f64` makes of subnormal numbers is not their value.
-fn big(x: f64) -> BigFloat {
-    let mut big = BigFloat::from_f64(x, BITS);
-    if x.is_subnormal() {
-        big = BigFloat::from_f64(x * 2f64.powi(200), BITS);
-        big.set_exponent(big.exponent().unwrap_or(0) - 200);
-    }
-    big
-}
-
-/// `truth`, with what it cannot say of infinities and of numbers so far out that only the limit is
-/// left.
-fn limits(x: f64, far: f64, below: f64, above: f64, truth: impl FnOnce() -> BigFloat) -> BigFloat {
-    if x.is_nan() {
-        big(f64::NAN)
-    } else if x < -far {
-        big(below)
-    } else if x > far {
-        big(above)
-    } else {
-        truth()
-    }
 }
 
 #[test]
@@ -412,93 +262,6 @@ fn angle_of_a_point_is_near_the_truth_all_around() {
     worst.check("atan2 f64", F64_LIMIT);
 }
 
-/// The value at each special argument, for one type.
-macro_rules! special_values {
-    ($test:ident, $float:ident) => {
-        #[test]
-        fn $test() {
-            use std::$float::consts::*;
-            const INFINITY: $float = $float::INFINITY;
-            const NAN: $float = $float::NAN;
-            let same =
-                |a: $float, b: $float| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
-            let odd: &[(&str, fn($float) -> $float, $float, $float)] = &[
-                ("sin", sin, INFINITY, NAN),
-                ("tan", tan, INFINITY, NAN),
-                ("sin_lane", sin_lane, INFINITY, NAN),
-                ("tan_lane", tan_lane, INFINITY, NAN),
-                ("asin", asin, 1.0, FRAC_PI_2),
-                ("asin", asin, 1.5, NAN),
-                ("asin", asin, INFINITY, NAN),
-                ("atan", atan, 1.0, FRAC_PI_4),
-                ("atan", atan, $float::MAX, FRAC_PI_2),
-                ("atan", atan, INFINITY, FRAC_PI_2),
-                ("erf", erf, INFINITY, 1.0),
-            ];
-            for &(name, f, x, y) in odd {
-                assert!(same(f(x), y) && same(f(-x), -y), "{name} {x} is {}", f(x));
-                assert!(same(f(0.0), 0.0) && same(f(-0.0), -0.0), "{name} at zero");
-                assert!(
-                    f(NAN).is_nan() && f(-$float::from_bits(!0 >> 1)).is_nan(),
-                    "{name} NaN"
-                );
-            }
-            let other: &[(&str, fn($float) -> $float, $float, $float)] = &[
-                ("cos", cos, 0.0, 1.0),
-                ("cos", cos, -0.0, 1.0),
-                ("cos", cos, -INFINITY, NAN),
-                ("cos_lane", cos_lane, INFINITY, NAN),
-                ("acos", acos, 1.0, 0.0),
-                ("acos", acos, 0.0, FRAC_PI_2),
-                ("acos", acos, -1.0, PI),
-                ("acos", acos, -1.5, NAN),
-                ("erfc", erfc, 0.0, 1.0),
-                ("erfc", erfc, INFINITY, 0.0),
-                ("erfc", erfc, -INFINITY, 2.0),
-                ("normal_cdf", normal_cdf, 0.0, 0.5),
-                ("normal_cdf", normal_cdf, -0.0, 0.5),
-                ("normal_cdf", normal_cdf, INFINITY, 1.0),
-                ("normal_cdf", normal_cdf, -INFINITY, 0.0),
-            ];
-            for &(name, f, x, y) in other {
-                assert!(same(f(x), y), "{name} {x} is {}", f(x));
-                assert!(
-                    f(NAN).is_nan() && f(-$float::from_bits(!0 >> 1)).is_nan(),
-                    "{name} NaN"
-                );
-            }
-            for (y, x, angle) in [
-                (0.0, 0.0, 0.0),
-                (0.0, -0.0, PI),
-                (0.0, -1.0, PI),
-                (1.0, 0.0, FRAC_PI_2),
-                (1.0, -0.0, FRAC_PI_2),
-                (INFINITY, 3.0, FRAC_PI_2),
-                (3.0, INFINITY, 0.0),
-                (3.0, -INFINITY, PI),
-                (INFINITY, INFINITY, FRAC_PI_4),
-                (INFINITY, -INFINITY, 3.0 * FRAC_PI_4),
-                (NAN, INFINITY, NAN),
-                (INFINITY, NAN, NAN),
-            ] {
-                assert!(
-                    same(atan2(y, x), angle) && same(atan2(-y, x), -angle),
-                    "{y} {x}"
-                );
-            }
-        }
-    };
-}
-
-special_values!(
-    special_arguments_have_the_values_that_c_gives_them_in_f32,
-    f32
-);
-special_values!(
-    special_arguments_have_the_values_that_c_gives_them_in_f64,
-    f64
-);
-
 /// `f` over a slice, compiled for each instruction set.
 struct Map<'a, F, O>(&'a [F], &'a mut [F], O);
 
@@ -510,6 +273,12 @@ impl<F: Float, O: Fn(F) -> F> Kernel for Map<'_, F, O> {
             *y = (self.2)(x);
         }
     }
+}
+
+/// `atan2` along a line.
+#[inline(always)]
+fn atan2_line<F: Elementary>(x: F) -> F {
+    atan2(x, F::lit(1.5) - x)
 }
 
 fn same_bits<F: Elementary>(points: &[F]) {
@@ -529,7 +298,7 @@ fn same_bits<F: Elementary>(points: &[F]) {
         )* };
     }
     all!(
-        sin_lane, cos_lane, tan_lane, asin, acos, atan, erf, erfc, normal_cdf
+        sin_lane, cos_lane, tan_lane, asin, acos, atan, erf, erfc, normal_cdf, atan2_line
     );
 }
 
