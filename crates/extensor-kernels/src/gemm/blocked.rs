@@ -13,7 +13,12 @@ use crate::par;
 use std::ops::Range;
 
 /// The longest stretch of depth: a packed panel of B is to stay in the first-level cache.
-const DEPTH: usize = 256;
+fn env(n: &str, d: usize) -> usize {
+    std::env::var(n)
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(d)
+}
 
 /// Bytes of one packed operand, and of the wide copy of a block of C in a half-precision product.
 const PACKED_BYTES: usize = 2 << 20;
@@ -62,8 +67,8 @@ pub(super) unsafe fn product<T: Element>(
     c: Target<T>,
 ) {
     let width = WIDTH * lanes::<T::Acc>();
-    let depth = even_part(dims.k, DEPTH);
-    let side = PACKED_BYTES / size_of::<T::Acc>() / depth.max(1);
+    let depth = even_part(dims.k, env("KC", 256));
+    let side = env("PK", PACKED_BYTES) / size_of::<T::Acc>() / depth.max(1);
     // The wide copy of C is as large as a packed operand: side * side numbers would be more.
     let side = if T::WIDE {
         side
@@ -191,7 +196,7 @@ impl<R: Real> Block<R> {
 
         // Packing is cut into pieces of about as many lanes of either operand.
         let (a_piece, b_piece) = if parallel {
-            (height * (128 / height).max(1), width * (128 / width).max(1))
+            (height * (128 / height).max(1), width * (144 / width).max(1))
         } else {
             (m, n)
         };
@@ -243,11 +248,13 @@ impl<R: Real> Block<R> {
 
 /// Rows and columns of a patch, multiples of a tile's.
 fn patch<R>(m: usize, n: usize, k: usize, height: usize, width: usize) -> (usize, usize) {
-    let rows = PATCH_BYTES / size_of::<R>() / k;
+    let rows = env("PB", PATCH_BYTES) / size_of::<R>() / k;
     let rows = even_part(m, (rows / height * height).max(height)).next_multiple_of(height);
     // Enough patches for every thread to get its share although some come late.
     let wanted = 4 * par::threads();
-    let cols = n.div_ceil(wanted.div_ceil(m.div_ceil(rows))).clamp(1, 512);
+    let cols = n
+        .div_ceil(wanted.div_ceil(m.div_ceil(rows)))
+        .clamp(1, env("PN", 512));
     (rows, cols.next_multiple_of(width))
 }
 
@@ -268,14 +275,20 @@ impl<R: Real> Work<R> for Patch<R> {
     fn run<S: Simd<T = R>>(self) {
         let width = WIDTH * S::LANES;
         // A tile whose columns are not adjacent in C is computed here.
-        let mut aside = [R::ZERO; MAX_ROWS * 32];
-        for j in self.cols.clone().step_by(width) {
-            for i in self.rows.clone().step_by(self.height) {
+        let mut aside = [R::ZERO; MAX_ROWS * WIDTH * 16];
+        for i in self.rows.clone().step_by(self.height) {
+            for j in self.cols.clone().step_by(width) {
                 let rows = self.height.min(self.rows.end - i);
                 let cols = width.min(self.cols.end - j);
                 // SAFETY: `(i, j)` is an element of the block.
                 let c = unsafe { self.c.at(i, j) };
                 let dense = c.col == 1;
+                let next = if j + cols < self.cols.end {
+                    c.first.wrapping_add(cols * c.col)
+                } else {
+                    let left = (j - self.cols.start) * c.col;
+                    c.first.wrapping_sub(left).wrapping_add(rows * c.row)
+                };
                 if !dense && self.load_c {
                     // SAFETY: `rows` and `cols` are those of a tile at `c`.
                     unsafe { gather(c, rows, cols, &mut aside, width) };
@@ -294,6 +307,7 @@ impl<R: Real> Work<R> for Patch<R> {
                         b_step: 0,
                         c: if dense { c.first } else { aside.as_mut_ptr() },
                         c_row: if dense { c.row } else { width },
+                        next_c: next,
                         load_c: self.load_c,
                     });
                 }

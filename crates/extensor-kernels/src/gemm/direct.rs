@@ -93,6 +93,7 @@ impl<R: Real> Work<R> for Direct<'_, R> {
                         b_step: self.b.depth_stride,
                         c: self.c.first.add(i * self.c.row + j),
                         c_row: self.c.row,
+                        next_c: self.c.first,
                         load_c: self.accumulate,
                     });
                 }

@@ -106,6 +106,19 @@ pub(super) fn lanes<R: Real>() -> usize {
     }
 }
 
+/// Asks for the cache line at `at`, which may be any address, to be brought near.
+#[inline(always)]
+pub(super) fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction is in every x86-64 processor and faults at no address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// Vectors as arrays, for the compiler to put in whatever registers the machine has.
 #[derive(Clone, Copy)]
 pub struct Portable<T>(T);

@@ -5,13 +5,13 @@
 //! of depth is the same chain, so neither the cutting of the work nor the register width shows in
 //! the result.
 
-use super::simd::Simd;
+use super::simd::{Simd, prefetch};
 
 /// The most rows a tile has with any instruction set.
-pub(super) const MAX_ROWS: usize = 14;
+pub(super) const MAX_ROWS: usize = 9;
 
 /// Registers a tile is wide, at most.
-pub(super) const WIDTH: usize = 2;
+pub(super) const WIDTH: usize = 3;
 
 /// The most rows of a tile whose operands are read where they lie: an address for each row of A
 /// must fit in the general registers.
@@ -40,6 +40,9 @@ pub(super) struct Tile<T> {
     pub c: *mut T,
     /// See `c`.
     pub c_row: usize,
+    /// Where the tile after this one begins in C: brought near while this one is computed, because
+    /// nothing can be added to a tile before it is there.
+    pub next_c: *const T,
     /// Whether to start from what C holds rather than from zero.
     pub load_c: bool,
 }
@@ -60,10 +63,10 @@ pub(super) unsafe fn packed<S: Simd>(tile: &Tile<S::T>) {
             }
         };
     }
-    if tile.cols > S::LANES {
-        by_rows!(2; 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
-    } else {
-        by_rows!(1; 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+    match tile.cols.div_ceil(S::LANES) {
+        1 => by_rows!(1; 1 2 3 4 5 6 7 8 9),
+        2 => by_rows!(2; 1 2 3 4 5 6 7 8 9),
+        _ => by_rows!(3; 1 2 3 4 5 6 7 8 9),
     }
 }
 
@@ -78,14 +81,14 @@ pub(super) unsafe fn direct<S: Simd>(tile: &Tile<S::T>) {
             match tile.rows {
                 // SAFETY: the caller's promise.
                 $($rows if $rows <= S::ROWS => unsafe { run::<S, $rows, $width, false>(tile) },)*
-                _ => unreachable!("a direct tile has between 1 and DIRECT_ROWS rows"),
+                _ => unreachable!("a tile has between 1 and DIRECT_ROWS rows"),
             }
         };
     }
-    if tile.cols > S::LANES {
-        by_rows!(2; 1 2 3 4 5 6)
-    } else {
-        by_rows!(1; 1 2 3 4 5 6)
+    match tile.cols.div_ceil(S::LANES) {
+        1 => by_rows!(1; 1 2 3 4 5 6),
+        2 => by_rows!(2; 1 2 3 4 5 6),
+        _ => by_rows!(3; 1 2 3 4 5 6),
     }
 }
 
@@ -111,6 +114,15 @@ unsafe fn run<S: Simd, const ROWS: usize, const WIDE: usize, const PACKED: bool>
                     acc[v] = S::load(c.add(v * S::LANES));
                 }
                 acc[WIDE - 1] = S::load_mask(c.add((WIDE - 1) * S::LANES), last);
+            }
+        }
+        if PACKED {
+            let line = 64 / size_of::<S::T>();
+            for i in 0..ROWS {
+                let next = tile.next_c.wrapping_add(i * tile.c_row);
+                for v in 0..(WIDE * S::LANES).div_ceil(line) {
+                    prefetch(next.wrapping_add(v * line));
+                }
             }
         }
         let (a_row, a_step, b_step) = if PACKED {

@@ -86,25 +86,25 @@ macro_rules! simd {
 }
 
 simd!(
-    Avx512, f32, __m512, __mmask16, 16 lanes, 14 rows, 8 block,
+    Avx512, f32, __m512, __mmask16, 16 lanes, 9 rows, 8 block,
     _mm512_setzero_ps, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps,
     _mm512_add_ps, mask_16_bits,
     |p, m| _mm512_maskz_loadu_ps(m, p), |p, m, v| _mm512_mask_storeu_ps(p, m, v), transpose_f32
 );
 simd!(
-    Avx512, f64, __m512d, __mmask8, 8 lanes, 14 rows, 4 block,
+    Avx512, f64, __m512d, __mmask8, 8 lanes, 9 rows, 4 block,
     _mm512_setzero_pd, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_fmadd_pd,
     _mm512_add_pd, mask_8_bits,
     |p, m| _mm512_maskz_loadu_pd(m, p), |p, m, v| _mm512_mask_storeu_pd(p, m, v), transpose_f64
 );
 simd!(
-    Avx2, f32, __m256, __m256i, 8 lanes, 6 rows, 8 block,
+    Avx2, f32, __m256, __m256i, 8 lanes, 4 rows, 8 block,
     _mm256_setzero_ps, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps,
     _mm256_add_ps, mask_32,
     |p, m| _mm256_maskload_ps(p, m), |p, m, v| _mm256_maskstore_ps(p, m, v), transpose_f32
 );
 simd!(
-    Avx2, f64, __m256d, __m256i, 4 lanes, 6 rows, 4 block,
+    Avx2, f64, __m256d, __m256i, 4 lanes, 4 rows, 4 block,
     _mm256_setzero_pd, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_fmadd_pd,
     _mm256_add_pd, mask_64,
     |p, m| _mm256_maskload_pd(p, m), |p, m, v| _mm256_maskstore_pd(p, m, v), transpose_f64
