@@ -1,8 +1,8 @@
 //! The loops around the micro kernel.
 //!
-//! C is cut into blocks, the depth into stretches. For each block and stretch, both operands are
-//! packed into memory that all threads share; then tasks, each a patch of the block, run over it.
-//! How the work is cut never shows in the result (see [`tile`](super::tile)), so it is cut by
+//! C is cut into blocks, the depth into stretches. For each block and stretch, A is packed into
+//! memory that all threads share; then tasks, each a patch of the block, pack their part of B and
+//! go over the tiles. How the work is cut never shows in the result (see [`tile`](super::tile)), so it is cut by
 //! what is fast.
 
 use super::pack::{Panels, Source};
@@ -12,26 +12,24 @@ use super::{Dims, Element, Real, scratch};
 use crate::par;
 use std::ops::Range;
 
-/// The longest stretch of depth: a packed panel of B is to stay in the first-level cache.
-fn env(n: &str, d: usize) -> usize {
-    std::env::var(n)
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(d)
-}
+/// The longest stretch of depth: a packed panel of A is to stay in the first-level cache.
+const DEPTH: usize = 384;
 
-/// Bytes of one packed operand, and of the wide copy of a block of C in a half-precision product.
-const PACKED_BYTES: usize = 2 << 20;
+/// Bytes of packed A, and of the wide copy of a block of C in a half-precision product.
+const A_BYTES: usize = 2 << 20;
 
-/// Bytes of packed A that a task goes over again and again: to stay in the second-level cache.
-const PATCH_BYTES: usize = 256 << 10;
+/// Bytes of B that a task packs: to stay in the second-level cache while all rows of A go by.
+const B_BYTES: usize = 3 << 18;
+
+/// The fewest rows for which a task packs B.
+const TASK_ROWS: usize = 192;
 
 /// Multiply-adds below which a product stays on the calling thread.
 const PARALLEL: usize = 1 << 18;
 
 /// Where C is: element `(i, j)` at `i * row + j * col`.
 #[derive(Clone, Copy)]
-pub(super) struct Target<T> {
+pub struct Target<T> {
     pub first: *mut T,
     pub row: usize,
     pub col: usize,
@@ -66,25 +64,17 @@ pub(super) unsafe fn product<T: Element>(
     accumulate: bool,
     c: Target<T>,
 ) {
-    let width = WIDTH * lanes::<T::Acc>();
-    let depth = even_part(dims.k, env("KC", 256));
-    let side = env("PK", PACKED_BYTES) / size_of::<T::Acc>() / depth.max(1);
-    // The wide copy of C is as large as a packed operand: side * side numbers would be more.
-    let side = if T::WIDE {
-        side
+    let depth = even_part(dims.k, DEPTH);
+    let most = A_BYTES / size_of::<T::Acc>();
+    let (rows, cols) = if T::WIDE {
+        (dims.m.min(most / depth), dims.n)
     } else {
-        side.min((PACKED_BYTES / size_of::<T::Acc>()).isqrt())
+        (dims.m.min(most.isqrt()), dims.n.min(most.isqrt()))
     };
-    let rows = dims.m.min(side);
-    let cols = dims.n.min(side / width * width);
     let a_len = rows * depth;
-    let b_len = cols.next_multiple_of(width) * depth;
     let c_len = if T::WIDE { 0 } else { rows * cols };
-    // Panels of B begin at a cache line: so must all before them.
-    let a_room = a_len.next_multiple_of(64);
-    scratch::with(a_room + b_len + c_len, |room: &mut [T::Acc]| {
-        let (packed_a, rest) = room.split_at_mut(a_room);
-        let (packed_b, wide) = rest.split_at_mut(b_len);
+    scratch::with(a_len + c_len, |room: &mut [T::Acc]| {
+        let (packed_a, wide) = room.split_at_mut(a_len);
         for j in (0..dims.n).step_by(cols) {
             for i in (0..dims.m).step_by(rows) {
                 // SAFETY: `(i, j)` is an element of C.
@@ -119,7 +109,7 @@ pub(super) unsafe fn product<T: Element>(
                 for p in (0..dims.k).step_by(depth) {
                     block.depth = p..dims.k.min(p + depth);
                     // SAFETY: `target` is this block of C or a copy of its size.
-                    unsafe { block.run(a, b, packed_a, packed_b) };
+                    unsafe { block.run(a, b, packed_a) };
                     block.load_c = true;
                 }
                 if !T::WIDE {
@@ -171,16 +161,14 @@ unsafe impl<R: Send> Sync for Packed<R> {}
 
 impl<R: Real> Block<R> {
     /// # Safety
-    /// `c` must be valid for `rows` × `cols` elements, and both operands fit in the packed memory.
-    unsafe fn run(
-        &self,
-        a: &impl Source<R>,
-        b: &impl Source<R>,
-        packed_a: &mut [R],
-        packed_b: &mut [R],
-    ) {
+    /// `c` must be valid for `rows` × `cols` elements, and A fit in the packed memory.
+    unsafe fn run(&self, a: &impl Source<R>, b: &impl Source<R>, packed_a: &mut [R]) {
         let (m, n, k) = (self.rows.len(), self.cols.len(), self.depth.len());
-        let parallel = par::threads() > 1 && m * n * k >= PARALLEL;
+        let threads = if m * n * k < PARALLEL {
+            1
+        } else {
+            par::threads()
+        };
         let width = WIDTH * lanes::<R>();
         let height = even_part(m, tile_rows::<R>());
         let a_panels = Panels {
@@ -191,77 +179,86 @@ impl<R: Real> Block<R> {
             width,
             pad: width / WIDTH,
         };
-        let (patch_rows, patch_cols) = patch::<R>(m, n, k, height, width);
-        let patches = (m.div_ceil(patch_rows), n.div_ceil(patch_cols));
 
-        // Packing is cut into pieces of about as many lanes of either operand.
-        let (a_piece, b_piece) = if parallel {
-            (height * (128 / height).max(1), width * (144 / width).max(1))
-        } else {
-            (m, n)
-        };
-        let a_pieces = m.div_ceil(a_piece);
+        assert!(packed_a.len() >= m * k);
         let to_a = Packed(packed_a.as_mut_ptr());
-        let to_b = Packed(packed_b.as_mut_ptr());
-        let pack = |task: usize| {
-            let (to_a, to_b) = (&to_a, &to_b);
-            let (source, panels, to, whole, start): (&dyn Source<R>, _, _, _, _) =
-                if task < a_pieces {
-                    (a, a_panels, to_a, &self.rows, task * a_piece)
-                } else {
-                    (b, b_panels, to_b, &self.cols, (task - a_pieces) * b_piece)
-                };
-            let piece = if task < a_pieces { a_piece } else { b_piece };
-            let lanes = piece.min(whole.len() - start);
-            let len = panels.padded(lanes) * k;
-            // SAFETY: pieces start at multiples of the panel width, so lanes before `start` take
-            // exactly `start * k` numbers; the parts of different tasks follow one another.
-            let out = unsafe { std::slice::from_raw_parts_mut(to.0.add(start * k), len) };
-            let first = whole.start + start;
-            source.pack(first..first + lanes, self.depth.clone(), panels, out);
+        let piece = if threads == 1 {
+            m
+        } else {
+            height * (128 / height).max(1)
         };
-        let pieces = a_pieces + n.div_ceil(b_piece);
+        let pack_a = |task: usize| {
+            let to_a = &to_a;
+            let (start, end) = (task * piece, m.min((task + 1) * piece));
+            // SAFETY: A is packed without padding, so lanes before `start` take `start * k` numbers
+            // and the parts of different tasks follow one another.
+            let out =
+                unsafe { std::slice::from_raw_parts_mut(to_a.0.add(start * k), (end - start) * k) };
+            let first = self.rows.start;
+            a.pack(
+                first + start..first + end,
+                self.depth.clone(),
+                a_panels,
+                out,
+            );
+        };
+
+        let (patch_rows, patch_cols) = patch::<R>(m, n, k, height, width, threads);
+        let patches = (m.div_ceil(patch_rows), n.div_ceil(patch_cols));
         let compute = |task: usize| {
-            let (to_a, to_b) = (&to_a, &to_b);
+            let to_a = &to_a;
             let (i, j) = (task % patches.0 * patch_rows, task / patches.0 * patch_cols);
-            dispatch(Patch {
-                rows: i..m.min(i + patch_rows),
-                cols: j..n.min(j + patch_cols),
-                depth: k,
-                height,
-                a: to_a.0,
-                b: to_b.0,
-                c: self.c,
-                load_c: self.load_c,
+            let cols = patch_cols.min(n - j);
+            scratch::with(b_panels.padded(cols) * k, |packed_b: &mut [R]| {
+                let first = self.cols.start + j;
+                b.pack(first..first + cols, self.depth.clone(), b_panels, packed_b);
+                // SAFETY: the patch begins at an element of the block.
+                let c = unsafe { self.c.at(i, j) };
+                dispatch(Patch {
+                    rows: patch_rows.min(m - i),
+                    cols,
+                    depth: k,
+                    height,
+                    a: to_a.0.wrapping_add(i * k),
+                    b: packed_b.as_ptr(),
+                    c,
+                    load_c: self.load_c,
+                });
             });
         };
-        let tasks = patches.0 * patches.1;
-        if parallel {
-            par::parallel_for(pieces, pack);
-            par::parallel_for(tasks, compute);
-        } else {
-            (0..pieces).for_each(pack);
+        let (pieces, tasks) = (m.div_ceil(piece), patches.0 * patches.1);
+        if threads == 1 {
+            (0..pieces).for_each(pack_a);
             (0..tasks).for_each(compute);
+        } else {
+            par::parallel_for(pieces, pack_a);
+            par::parallel_for(tasks, compute);
         }
     }
 }
 
-/// Rows and columns of a patch, multiples of a tile's.
-fn patch<R>(m: usize, n: usize, k: usize, height: usize, width: usize) -> (usize, usize) {
-    let rows = env("PB", PATCH_BYTES) / size_of::<R>() / k;
-    let rows = even_part(m, (rows / height * height).max(height)).next_multiple_of(height);
+/// Rows and columns of a patch, multiples of a tile's unless it is the last.
+fn patch<R>(
+    m: usize,
+    n: usize,
+    k: usize,
+    height: usize,
+    width: usize,
+    threads: usize,
+) -> (usize, usize) {
     // Enough patches for every thread to get its share although some come late.
-    let wanted = 4 * par::threads();
-    let cols = n
-        .div_ceil(wanted.div_ceil(m.div_ceil(rows)))
-        .clamp(1, env("PN", 512));
-    (rows, cols.next_multiple_of(width))
+    let wanted = if threads == 1 { 1 } else { 4 * threads };
+    let most = (B_BYTES / size_of::<R>() / k / width).max(1);
+    let panels = n.div_ceil(width).div_ceil(wanted).clamp(1, most);
+    let cols = even_part(n.div_ceil(width), panels) * width;
+    let groups = wanted.div_ceil(n.div_ceil(cols)).min(m.div_ceil(TASK_ROWS));
+    (m.div_ceil(groups).next_multiple_of(height), cols)
 }
 
 /// A patch of a block: the tiles that one task computes.
 struct Patch<R> {
-    rows: Range<usize>,
-    cols: Range<usize>,
+    rows: usize,
+    cols: usize,
     depth: usize,
     height: usize,
     a: *const R,
@@ -276,18 +273,17 @@ impl<R: Real> Work<R> for Patch<R> {
         let width = WIDTH * S::LANES;
         // A tile whose columns are not adjacent in C is computed here.
         let mut aside = [R::ZERO; MAX_ROWS * WIDTH * 16];
-        for i in self.rows.clone().step_by(self.height) {
-            for j in self.cols.clone().step_by(width) {
-                let rows = self.height.min(self.rows.end - i);
-                let cols = width.min(self.cols.end - j);
-                // SAFETY: `(i, j)` is an element of the block.
+        for i in (0..self.rows).step_by(self.height) {
+            for j in (0..self.cols).step_by(width) {
+                let rows = self.height.min(self.rows - i);
+                let cols = width.min(self.cols - j);
+                // SAFETY: `(i, j)` is an element of the patch.
                 let c = unsafe { self.c.at(i, j) };
                 let dense = c.col == 1;
-                let next = if j + cols < self.cols.end {
+                let next = if j + cols < self.cols {
                     c.first.wrapping_add(cols * c.col)
                 } else {
-                    let left = (j - self.cols.start) * c.col;
-                    c.first.wrapping_sub(left).wrapping_add(rows * c.row)
+                    self.c.first.wrapping_add((i + rows) * c.row)
                 };
                 if !dense && self.load_c {
                     // SAFETY: `rows` and `cols` are those of a tile at `c`.

@@ -1,8 +1,10 @@
 //! The number types of a product.
 
+use super::blocked::Target;
 use super::simd::{Portable, Simd};
 #[cfg(target_arch = "x86_64")]
 use super::x86::{Avx2, Avx512};
+use super::{Dims, Matrix};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
@@ -41,13 +43,46 @@ pub trait Real: Element<Acc = Self> {
 }
 
 mod private {
+    use super::super::blocked::Target;
+    use super::super::{Dims, Matrix};
+
     /// Keeps the set of types closed: scratch memory relies on every pattern of bits being valid.
-    pub trait Sealed {}
+    pub trait Sealed: Sized {
+        /// [`product`](super::super::product), compiled in this crate rather than wherever a
+        /// product is called.
+        ///
+        /// # Safety
+        /// That of `product`.
+        unsafe fn product(
+            dims: Dims,
+            a: Matrix<Self>,
+            b: Matrix<Self>,
+            accumulate: bool,
+            c: Target<Self>,
+        );
+    }
+}
+
+macro_rules! sealed {
+    ($t:ident) => {
+        impl private::Sealed for $t {
+            unsafe fn product(
+                dims: Dims,
+                a: Matrix<$t>,
+                b: Matrix<$t>,
+                accumulate: bool,
+                c: Target<$t>,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { super::product(dims, a, b, accumulate, c) }
+            }
+        }
+    };
 }
 
 macro_rules! real {
     ($t:ident) => {
-        impl private::Sealed for $t {}
+        sealed!($t);
 
         impl Element for $t {
             type Acc = $t;
@@ -89,7 +124,7 @@ macro_rules! real {
 
 macro_rules! narrow {
     ($t:ident) => {
-        impl private::Sealed for $t {}
+        sealed!($t);
 
         impl Element for $t {
             type Acc = f32;

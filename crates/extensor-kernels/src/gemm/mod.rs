@@ -165,7 +165,7 @@ pub fn matmul<T: Element>(
         col: 1,
     };
     // SAFETY: C was found to lie in `c`, which is borrowed for this call alone.
-    unsafe { product(dims, a, b, accumulate, c) };
+    unsafe { T::product(dims, a, b, accumulate, c) };
 }
 
 /// Many products of one shape: `C[i] = A[i]·B[i]`, or `+=` if `accumulate`.
@@ -217,7 +217,7 @@ pub fn matmul_batched<T: Element>(
         };
         let (a, b) = (a.moved(a_offsets[i]), b.moved(b_offsets[i]));
         // SAFETY: as above; the operands were checked.
-        unsafe { product(dims, a, b, accumulate, c) };
+        unsafe { T::product(dims, a, b, accumulate, c) };
     };
     let work = m.saturating_mul(n).saturating_mul(k.max(1));
     let threads = par::threads();

@@ -1,6 +1,6 @@
 //! Packing: operands copied, a cache-size block at a time, into the order the tiles read them.
 
-use super::simd::{Simd, Work, dispatch};
+use super::simd::{Simd, Work, dispatch, prefetch};
 use super::{Element, Real};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -108,6 +108,9 @@ struct Pack<'a, T: Element> {
 /// a stretch of memory before the next stretch is looked at.
 const DEPTHS: usize = 16;
 
+/// How many depths ahead memory is asked for.
+const AHEAD: isize = 8;
+
 /// Lanes (at most a `Simd::BLOCK`) by depths that are widened at a time.
 const BLOCK: usize = 8;
 const RUN: usize = 64;
@@ -190,6 +193,11 @@ impl<T: Element> Part<T> {
             for p in 0..self.depths {
                 let from = self.from.offset(p as isize * self.depth_stride);
                 let to = self.to.add(p * self.width);
+                // The next depths may be far away, where the processor does not look ahead.
+                let ahead = from.wrapping_offset(AHEAD * self.depth_stride);
+                for i in (0..self.lanes).step_by(64 / size_of::<T>()) {
+                    prefetch(ahead.wrapping_add(i));
+                }
                 if T::WIDE {
                     let from = from.cast::<T::Acc>();
                     let mut i = 0;

@@ -29,6 +29,9 @@ pub unsafe trait Simd: Copy + 'static {
     /// The side of the square that [`transpose`](Self::transpose) turns.
     const BLOCK: usize;
 
+    /// Runs `work` with these vectors as a function of its own, not inlined into the caller: the
+    /// compiler is slow on one function with all tiles in it.
+    unsafe fn call<W: Work<Self::T>>(work: W);
     /// All zeros.
     unsafe fn zero() -> Self::V;
     /// `x` in every lane.
@@ -52,7 +55,7 @@ pub unsafe trait Simd: Copy + 'static {
 }
 
 /// Work written once for every [`Simd`].
-pub(super) trait Work<R: Real> {
+pub trait Work<R: Real> {
     /// Does the work; must be `#[inline(always)]`.
     fn run<S: Simd<T = R>>(self);
 }
@@ -74,13 +77,15 @@ pub(super) fn dispatch<R: Real>(work: impl Work<R>) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-fn run_v4<R: Real>(work: impl Work<R>) {
+#[inline(never)]
+pub(super) fn run_v4<R: Real>(work: impl Work<R>) {
     work.run::<R::V4>()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-fn run_v3<R: Real>(work: impl Work<R>) {
+#[inline(never)]
+pub(super) fn run_v3<R: Real>(work: impl Work<R>) {
     work.run::<R::V3>()
 }
 
@@ -132,6 +137,10 @@ unsafe impl<R: Real> Simd for Portable<R> {
     const ROWS: usize = 4;
     const BLOCK: usize = 4;
 
+    #[inline(never)]
+    unsafe fn call<W: Work<R>>(work: W) {
+        work.run::<Self>();
+    }
     #[inline(always)]
     unsafe fn zero() -> [R; 4] {
         [R::ZERO; 4]

@@ -5,7 +5,8 @@
 //! of depth is the same chain, so neither the cutting of the work nor the register width shows in
 //! the result.
 
-use super::simd::{Simd, prefetch};
+use super::Real;
+use super::simd::{Simd, Work, prefetch};
 
 /// The most rows a tile has with any instruction set.
 pub(super) const MAX_ROWS: usize = 9;
@@ -15,7 +16,7 @@ pub(super) const WIDTH: usize = 3;
 
 /// The most rows of a tile whose operands are read where they lie: an address for each row of A
 /// must fit in the general registers.
-pub(super) const DIRECT_ROWS: usize = 6;
+pub(super) const DIRECT_ROWS: usize = 4;
 
 /// One tile: `c[i, j] = (start: c[i, j] or 0) + Σ_p a[i, p] * b[p, j]`.
 pub(super) struct Tile<T> {
@@ -58,7 +59,7 @@ pub(super) unsafe fn packed<S: Simd>(tile: &Tile<S::T>) {
         ($width:literal; $($rows:literal)*) => {
             match tile.rows {
                 // SAFETY: the caller's promise.
-                $($rows if $rows <= S::ROWS => unsafe { run::<S, $rows, $width, true>(tile) },)*
+                $($rows if const { $rows <= S::ROWS } => unsafe { S::call(Fixed::<_, $rows, $width, true>(tile)) },)*
                 _ => unreachable!("a tile has between 1 and S::ROWS rows"),
             }
         };
@@ -80,15 +81,28 @@ pub(super) unsafe fn direct<S: Simd>(tile: &Tile<S::T>) {
         ($width:literal; $($rows:literal)*) => {
             match tile.rows {
                 // SAFETY: the caller's promise.
-                $($rows if $rows <= S::ROWS => unsafe { run::<S, $rows, $width, false>(tile) },)*
+                $($rows if const { $rows <= S::ROWS } => unsafe { S::call(Fixed::<_, $rows, $width, false>(tile)) },)*
                 _ => unreachable!("a tile has between 1 and DIRECT_ROWS rows"),
             }
         };
     }
     match tile.cols.div_ceil(S::LANES) {
-        1 => by_rows!(1; 1 2 3 4 5 6),
-        2 => by_rows!(2; 1 2 3 4 5 6),
-        _ => by_rows!(3; 1 2 3 4 5 6),
+        1 => by_rows!(1; 1 2 3 4),
+        2 => by_rows!(2; 1 2 3 4),
+        _ => by_rows!(3; 1 2 3 4),
+    }
+}
+
+/// A tile whose size the compiler knows.
+struct Fixed<'a, T, const ROWS: usize, const WIDE: usize, const PACKED: bool>(&'a Tile<T>);
+
+impl<R: Real, const ROWS: usize, const WIDE: usize, const PACKED: bool> Work<R>
+    for Fixed<'_, R, ROWS, WIDE, PACKED>
+{
+    #[inline(always)]
+    fn run<S: Simd<T = R>>(self) {
+        // SAFETY: made by `packed` and `direct` only, from tiles of this size.
+        unsafe { run::<S, ROWS, WIDE, PACKED>(self.0) }
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::blocked::Target;
 use super::pack::Strided;
-use super::simd::{Simd, Work, dispatch};
+use super::simd::{Simd, Work, dispatch, prefetch};
 use super::{Element, Real, VECTOR_LANES as LANES, scratch};
 use crate::par;
 use std::ops::Range;
@@ -20,7 +20,7 @@ const TASK: usize = 1 << 15;
 
 /// Rows computed together: of row-adjacent matrices, and of column-adjacent ones.
 const ROWS: usize = 4;
-const COLUMN_ROWS: usize = 512;
+const COLUMN_ROWS: usize = 256;
 
 /// Depths that are copied at a time from an operand that cannot be read where it lies, and rows.
 const RUN: usize = 256;
@@ -235,45 +235,50 @@ impl<T: Element, Y: Element<Acc = T::Acc>> Sums<'_, T, Y> {
     /// Rows adjacent in memory: vectors of one partial sum of many rows.
     #[inline(always)]
     unsafe fn columns<S: Simd<T = T::Acc>>(&self, rows: Range<usize>) {
+        /// Columns of one partial sum that are added in one go.
         const TOGETHER: usize = 4;
-        let count = rows.len();
-        let step = count.next_multiple_of(S::LANES);
-        let x = |p: usize| {
-            // SAFETY: called with depths of `x`.
-            unsafe { *self.x.at(0, p) }.widen()
-        };
-        scratch::with(LANES * step, |sums: &mut [T::Acc]| {
-            sums.fill(T::Acc::ZERO);
-            let mut start = self.depth.start;
-            while start < self.depth.end {
-                for j in 0..LANES {
-                    let sums = &mut sums[j * step..(j + 1) * step];
-                    let first = start + j;
-                    let columns = self.depth.end.saturating_sub(first).div_ceil(LANES);
-                    // SAFETY: the depths are below the end; rows and sums are `count` each, the
-                    // sums padded to whole registers.
+        let (count, step) = (rows.len(), self.a.depth_stride);
+        let mut sums = [[T::Acc::ZERO; COLUMN_ROWS]; LANES];
+        for start in self.depth.clone().step_by(TOGETHER * LANES) {
+            for (j, sums) in sums.iter_mut().enumerate() {
+                let mut columns = [std::ptr::null(); TOGETHER];
+                let mut times = [T::Acc::ZERO; TOGETHER];
+                let mut found = 0;
+                for p in (start + j..self.depth.end).step_by(LANES).take(TOGETHER) {
+                    // SAFETY: row `rows.start` and depth `p` exist.
                     unsafe {
-                        let at =
-                            |c: usize| self.a.at(rows.start, first + c * LANES).cast::<T::Acc>();
-                        if columns >= TOGETHER {
-                            let a: [_; TOGETHER] = std::array::from_fn(at);
-                            let x = std::array::from_fn(|c| x(first + c * LANES));
-                            add_columns::<S, TOGETHER>(sums, a, x, count);
-                        } else {
-                            for c in 0..columns {
-                                add_columns::<S, 1>(sums, [at(c)], [x(first + c * LANES)], count);
-                            }
+                        columns[found] = self.a.at(rows.start, p).cast::<T::Acc>();
+                        times[found] = (*self.x.at(0, p)).widen();
+                    }
+                    found += 1;
+                }
+                // SAFETY: the columns have `count` rows from `rows.start` on, and there are
+                // `COLUMN_ROWS` sums, which is a whole number of registers.
+                unsafe {
+                    if found == TOGETHER {
+                        add_columns::<S, TOGETHER>(sums, columns, times, count, step);
+                    } else {
+                        for c in 0..found {
+                            add_columns::<S, 1>(sums, [columns[c]], [times[c]], count, step);
                         }
                     }
                 }
-                start += TOGETHER * LANES;
             }
-            for (r, i) in rows.clone().enumerate() {
-                let sums = std::array::from_fn(|j| sums[j * step + r]);
-                // SAFETY: a row of `y`.
-                unsafe { put(self.y, i, total(sums), self.accumulate) };
+        }
+        let mut half = LANES / 2;
+        while half > 0 {
+            let (low, high) = sums.split_at_mut(half);
+            for (low, high) in low.iter_mut().zip(high) {
+                for (low, high) in low[..count].iter_mut().zip(&high[..count]) {
+                    *low = low.plus(*high);
+                }
             }
-        });
+            half /= 2;
+        }
+        for (i, &sum) in rows.zip(&sums[0]) {
+            // SAFETY: a row of `y`.
+            unsafe { put(self.y, i, sum, self.accumulate) };
+        }
     }
 }
 
@@ -327,7 +332,8 @@ unsafe fn extend<S: Simd, const N: usize>(
     }
 }
 
-/// Adds `N` columns, each times its `x`, to the sums of `rows` rows.
+/// Adds `N` columns, each times its `x`, to the sums of `rows` rows; columns `next` elements on are
+/// brought near meanwhile.
 ///
 /// # Safety
 /// The columns must have `rows` numbers, and `sums` as many, rounded up to whole registers.
@@ -337,6 +343,7 @@ unsafe fn add_columns<S: Simd, const N: usize>(
     a: [*const S::T; N],
     x: [S::T; N],
     rows: usize,
+    next: isize,
 ) {
     // SAFETY: the caller's promise; the last, partial register of a column is read by mask.
     unsafe {
@@ -349,6 +356,7 @@ unsafe fn add_columns<S: Simd, const N: usize>(
         while i + S::LANES <= rows {
             let mut sum = S::load(sums.add(i));
             for c in 0..N {
+                prefetch(a[c].wrapping_offset(next).wrapping_add(i));
                 sum = S::fma(S::load(a[c].add(i)), times[c], sum);
             }
             S::store(sums.add(i), sum);

@@ -1,6 +1,6 @@
 //! [`Simd`] for AVX2 with FMA and for AVX-512.
 
-use super::simd::Simd;
+use super::simd::{Simd, Work, run_v3, run_v4};
 use std::arch::x86_64::*;
 
 /// 256-bit registers, of which there are 16.
@@ -15,7 +15,7 @@ pub struct Avx512<T>(T);
 /// transposition, which differ in more than names, are passed in.
 macro_rules! simd {
     (
-        $name:ident, $t:ty, $v:ty, $mask:ty, $lanes:literal lanes, $rows:literal rows,
+        $name:ident, $run:ident, $t:ty, $v:ty, $mask:ty, $lanes:literal lanes, $rows:literal rows,
         $block:literal block, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
         $add:ident, $to_mask:ident, |$lp:ident, $lm:ident| $load_mask:expr,
         |$sp:ident, $sm:ident, $sv:ident| $store_mask:expr, $transpose:ident
@@ -32,8 +32,13 @@ macro_rules! simd {
             const BLOCK: usize = $block;
 
             #[inline(always)]
-            unsafe fn zero() -> $v {
+            unsafe fn call<W: Work<$t>>(work: W) {
                 // SAFETY: as said at the head of the impl, here and below.
+                unsafe { $run(work) }
+            }
+            #[inline(always)]
+            unsafe fn zero() -> $v {
+                // SAFETY: see above.
                 unsafe { $zero() }
             }
             #[inline(always)]
@@ -86,25 +91,25 @@ macro_rules! simd {
 }
 
 simd!(
-    Avx512, f32, __m512, __mmask16, 16 lanes, 9 rows, 8 block,
+    Avx512, run_v4, f32, __m512, __mmask16, 16 lanes, 9 rows, 8 block,
     _mm512_setzero_ps, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps,
     _mm512_add_ps, mask_16_bits,
     |p, m| _mm512_maskz_loadu_ps(m, p), |p, m, v| _mm512_mask_storeu_ps(p, m, v), transpose_f32
 );
 simd!(
-    Avx512, f64, __m512d, __mmask8, 8 lanes, 9 rows, 4 block,
+    Avx512, run_v4, f64, __m512d, __mmask8, 8 lanes, 9 rows, 4 block,
     _mm512_setzero_pd, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_fmadd_pd,
     _mm512_add_pd, mask_8_bits,
     |p, m| _mm512_maskz_loadu_pd(m, p), |p, m, v| _mm512_mask_storeu_pd(p, m, v), transpose_f64
 );
 simd!(
-    Avx2, f32, __m256, __m256i, 8 lanes, 4 rows, 8 block,
+    Avx2, run_v3, f32, __m256, __m256i, 8 lanes, 4 rows, 8 block,
     _mm256_setzero_ps, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps,
     _mm256_add_ps, mask_32,
     |p, m| _mm256_maskload_ps(p, m), |p, m, v| _mm256_maskstore_ps(p, m, v), transpose_f32
 );
 simd!(
-    Avx2, f64, __m256d, __m256i, 4 lanes, 4 rows, 4 block,
+    Avx2, run_v3, f64, __m256d, __m256i, 4 lanes, 4 rows, 4 block,
     _mm256_setzero_pd, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_fmadd_pd,
     _mm256_add_pd, mask_64,
     |p, m| _mm256_maskload_pd(p, m), |p, m, v| _mm256_maskstore_pd(p, m, v), transpose_f64
