@@ -19,7 +19,7 @@ const DEPTH: usize = 384;
 const A_BYTES: usize = 2 << 20;
 
 /// Bytes of B that a task packs: to stay in the second-level cache while all rows of A go by.
-const B_BYTES: usize = 3 << 18;
+const B_BYTES: usize = 1 << 18;
 
 /// The fewest rows for which a task packs B.
 const TASK_ROWS: usize = 192;
@@ -46,10 +46,8 @@ impl<T> Target<T> {
     #[inline(always)]
     unsafe fn at(self, i: usize, j: usize) -> Target<T> {
         // SAFETY: the caller's promise.
-        Target {
-            first: unsafe { self.first.add(i * self.row + j * self.col) },
-            ..self
-        }
+        let first = unsafe { self.first.add(i * self.row + j * self.col) };
+        Target { first, ..self }
     }
 }
 

@@ -48,10 +48,8 @@ pub(super) unsafe fn product<R: Real>(
                 borrow: PhantomData,
             };
             // SAFETY: column `j` exists.
-            let c = Target {
-                first: unsafe { c.first.add(j) },
-                ..c
-            };
+            let first = unsafe { c.first.add(j) };
+            let c = Target { first, ..c };
             dispatch(Direct {
                 dims: Dims { n: cols, ..dims },
                 a: *a,

@@ -1,16 +1,16 @@
 //! The matrix product, `C = A·B`, of strided matrices.
 //!
 //! Operands may have any strides; a transposed or broadcast operand costs what a plain one does.
-//! Which kernel runs depends on the shape alone:
+//! There are three kernels:
 //!
 //! * `m == 1` or `n == 1`: [`vector`] reads the matrix once, at the speed of memory;
 //! * small products: [`direct`] reads the operands where they lie;
 //! * all others: [`blocked`] packs cache-size blocks through [`Source`] and shares tiles of C
 //!   among the threads.
 //!
-//! The last two compute every element of C as one chain of fused multiply-adds in the order of the
-//! depth. So a result depends on the shape and the type, never on strides, alignment, threads or
-//! instruction set. Nothing is skipped: zero times infinity is NaN here too.
+//! Whether the first runs depends on the shape alone. The other two compute the same: every element
+//! of C is one chain of fused multiply-adds in the order of the depth. So a result depends on the
+//! shape and the type, never on strides, alignment, threads or instruction set. Nothing is skipped: zero times infinity is NaN here too.
 
 mod blocked;
 mod direct;
@@ -35,8 +35,10 @@ use std::marker::PhantomData;
 /// How many partial sums a product with a vector keeps for each sum.
 const VECTOR_LANES: usize = 16;
 
-/// Multiply-adds up to which a product is computed without packing.
-const DIRECT: usize = 32 * 32 * 32;
+/// Multiply-adds up to which a product is computed without packing A: on one thread, and where other
+/// threads would help to compute it in blocks.
+const DIRECT: usize = 128 * 128 * 128;
+const DIRECT_BESIDE_THREADS: usize = 80 * 80 * 80;
 
 /// Multiply-adds of a batch below which it stays on the calling thread.
 const PARALLEL_BATCH: usize = 1 << 17;
@@ -258,6 +260,11 @@ unsafe fn product<T: Element>(
         }
         return;
     }
+    let direct = if par::threads() == 1 {
+        DIRECT
+    } else {
+        DIRECT_BESIDE_THREADS
+    };
     let a = a.strided(m, k);
     let b = b.transposed().strided(n, k);
     // SAFETY: the caller's promise; where C is seen transposed, so are its strides.
@@ -275,7 +282,7 @@ unsafe fn product<T: Element>(
                     ..c
                 },
             );
-        } else if T::WIDE && m.saturating_mul(n).saturating_mul(k) <= DIRECT {
+        } else if T::WIDE && m.saturating_mul(n).saturating_mul(k) <= direct {
             let c = Target {
                 first: c.first.cast(),
                 row: c.row,

@@ -1,6 +1,7 @@
 //! Packing: operands copied, a cache-size block at a time, into the order the tiles read them.
 
 use super::simd::{Simd, Work, dispatch, prefetch};
+use super::tile::WIDTH;
 use super::{Element, Real};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -198,7 +199,16 @@ impl<T: Element> Part<T> {
                 for i in (0..self.lanes).step_by(64 / size_of::<T>()) {
                     prefetch(ahead.wrapping_add(i));
                 }
-                if T::WIDE {
+                if T::WIDE && self.lanes == WIDTH * S::LANES {
+                    let from = from.cast::<T::Acc>();
+                    let mut row = [S::zero(); WIDTH];
+                    for (v, x) in row.iter_mut().enumerate() {
+                        *x = S::load(from.add(v * S::LANES));
+                    }
+                    for (v, &x) in row.iter().enumerate() {
+                        S::store(to.add(v * S::LANES), x);
+                    }
+                } else if T::WIDE {
                     let from = from.cast::<T::Acc>();
                     let mut i = 0;
                     while i + S::LANES <= self.lanes {

@@ -165,14 +165,12 @@ unsafe impl<R: Real> Simd for Portable<R> {
     }
     #[inline(always)]
     unsafe fn load_mask(from: *const R, mask: usize) -> [R; 4] {
-        // SAFETY: the caller's promise that the selected numbers can be read.
-        std::array::from_fn(|i| {
-            if i < mask {
-                unsafe { *from.add(i) }
-            } else {
-                R::ZERO
-            }
-        })
+        let mut v = [R::ZERO; 4];
+        for (i, x) in v.iter_mut().enumerate().take(mask) {
+            // SAFETY: the caller's promise that the selected numbers can be read.
+            *x = unsafe { *from.add(i) };
+        }
+        v
     }
     #[inline(always)]
     unsafe fn store_mask(to: *mut R, mask: usize, v: [R; 4]) {

@@ -124,8 +124,8 @@ unsafe fn run<S: Simd, const ROWS: usize, const WIDE: usize, const PACKED: bool>
         if tile.load_c {
             for (i, acc) in acc.iter_mut().enumerate() {
                 let c = tile.c.add(i * tile.c_row);
-                for v in 0..WIDE - 1 {
-                    acc[v] = S::load(c.add(v * S::LANES));
+                for (v, acc) in acc.iter_mut().enumerate().take(WIDE - 1) {
+                    *acc = S::load(c.add(v * S::LANES));
                 }
                 acc[WIDE - 1] = S::load_mask(c.add((WIDE - 1) * S::LANES), last);
             }
@@ -147,9 +147,9 @@ unsafe fn run<S: Simd, const ROWS: usize, const WIDE: usize, const PACKED: bool>
         let (mut a, mut b) = (tile.a, tile.b);
         for _ in 0..tile.depth {
             let mut row = [S::zero(); WIDE];
-            for v in 0..WIDE {
+            for (v, x) in row.iter_mut().enumerate() {
                 let from = b.add(v * S::LANES);
-                row[v] = if PACKED || v + 1 < WIDE {
+                *x = if PACKED || v + 1 < WIDE {
                     S::load(from)
                 } else {
                     S::load_mask(from, last)
@@ -166,8 +166,8 @@ unsafe fn run<S: Simd, const ROWS: usize, const WIDE: usize, const PACKED: bool>
         }
         for (i, acc) in acc.iter().enumerate() {
             let c = tile.c.add(i * tile.c_row);
-            for v in 0..WIDE - 1 {
-                S::store(c.add(v * S::LANES), acc[v]);
+            for (v, &acc) in acc.iter().enumerate().take(WIDE - 1) {
+                S::store(c.add(v * S::LANES), acc);
             }
             S::store_mask(c.add((WIDE - 1) * S::LANES), last, acc[WIDE - 1]);
         }

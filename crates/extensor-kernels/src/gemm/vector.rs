@@ -303,8 +303,8 @@ unsafe fn extend<S: Simd, const N: usize>(
     unsafe {
         let mut acc = [[S::zero(); REGISTERS]; N];
         for r in 0..N {
-            for v in 0..registers {
-                acc[r][v] = S::load(sums[r].as_ptr().add(v * S::LANES));
+            for (v, acc) in acc[r].iter_mut().enumerate().take(registers) {
+                *acc = S::load(sums[r].as_ptr().add(v * S::LANES));
             }
         }
         let mut p = 0;
@@ -320,8 +320,8 @@ unsafe fn extend<S: Simd, const N: usize>(
             p += LANES;
         }
         for r in 0..N {
-            for v in 0..registers {
-                S::store(sums[r].as_mut_ptr().add(v * S::LANES), acc[r][v]);
+            for (v, &acc) in acc[r].iter().enumerate().take(registers) {
+                S::store(sums[r].as_mut_ptr().add(v * S::LANES), acc);
             }
             for p in whole..len {
                 let a = *a.offset(r as isize * a_row).add(p);
