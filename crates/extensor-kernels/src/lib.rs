@@ -5,6 +5,7 @@
 
 pub mod buffer;
 pub mod copy;
+pub mod gemm;
 pub mod isa;
 pub mod map;
 pub mod math;

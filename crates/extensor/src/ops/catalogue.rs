@@ -5,7 +5,7 @@
 use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
-use super::{additive, arithmetic, clip, elementwise, predicates};
+use super::{additive, arithmetic, clip, elementwise, matrix, predicates};
 use crate::{Error, Result, Tensor};
 
 /// Every operation there is.
@@ -66,6 +66,11 @@ pub static CATALOGUE: &[&Record] = &[
     predicates::IsNan::RECORD,
     predicates::IsInf::RECORD,
     predicates::IsFinite::RECORD,
+    // matrix
+    matrix::MatMul::RECORD,
+    matrix::Dot::RECORD,
+    matrix::Outer::RECORD,
+    matrix::Linear::RECORD,
 ];
 
 /// The record of this name.

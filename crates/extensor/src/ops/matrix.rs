@@ -107,7 +107,11 @@ fn pair(op: &dyn Operation, g: &Tensor, a: &Tensor, b: &Tensor) -> Result<(Tenso
 
 /// The two last axes exchanged: a view.
 fn transposed(x: &Tensor) -> Tensor {
-    let Layout { mut shape, mut strides, offset } = x.layout().clone();
+    let Layout {
+        mut shape,
+        mut strides,
+        offset,
+    } = x.layout().clone();
     let n = shape.len();
     if n >= 2 {
         let (rows, columns) = (shape[n - 2], shape[n - 1]);
@@ -115,15 +119,27 @@ fn transposed(x: &Tensor) -> Tensor {
         shape.set(n - 1, rows);
         strides.swap(n - 2, n - 1);
     }
-    x.with_layout(Layout { shape, strides, offset })
+    x.with_layout(Layout {
+        shape,
+        strides,
+        offset,
+    })
 }
 
 /// A new axis of size 1 at `at`: a view.
 fn with_axis(x: &Tensor, at: usize) -> Tensor {
-    let Layout { mut shape, mut strides, offset } = x.layout().clone();
+    let Layout {
+        mut shape,
+        mut strides,
+        offset,
+    } = x.layout().clone();
     shape.insert(at, 1);
     strides.insert(at, 0);
-    x.with_layout(Layout { shape, strides, offset })
+    x.with_layout(Layout {
+        shape,
+        strides,
+        offset,
+    })
 }
 
 /// The leading axes of `x` made one, if the strides allow: a batch of rows is one tall matrix.
@@ -140,8 +156,13 @@ fn offsets(x: &Tensor, batch: &[usize]) -> Vec<usize> {
     let mut starts = vec![layout.offset as isize];
     for (i, &size) in batch.iter().enumerate() {
         let axis = (i + own).checked_sub(batch.len());
-        let stride = axis.filter(|&k| x.shape()[k] != 1).map_or(0, |k| layout.strides[k]);
-        starts = starts.iter().flat_map(|&s| (0..size as isize).map(move |j| s + j * stride)).collect();
+        let stride = axis
+            .filter(|&k| x.shape()[k] != 1)
+            .map_or(0, |k| layout.strides[k]);
+        starts = starts
+            .iter()
+            .flat_map(|&s| (0..size as isize).map(move |j| s + j * stride))
+            .collect();
     }
     starts.into_iter().map(|s| s as usize).collect()
 }
@@ -157,9 +178,15 @@ fn product(
     let (m, k) = (a.shape()[a.ndim() - 2], a.shape()[a.ndim() - 1]);
     let n = b.shape()[b.ndim() - 1];
     let dims = Dims { m, k, n };
-    let batch = if a.ndim() > 2 || b.ndim() > 2 { shape[..shape.len() - 2].to_vec() } else { vec![] };
+    let batch = if a.ndim() > 2 || b.ndim() > 2 {
+        shape[..shape.len() - 2].to_vec()
+    } else {
+        vec![]
+    };
     let dtype = a.dtype();
-    let start = bias.map(|bias| ops::broadcast_to(bias, &shape)).transpose()?;
+    let start = bias
+        .map(|bias| ops::broadcast_to(bias, &shape))
+        .transpose()?;
     match_float!(dtype, T => Tensor::build(op, shape.clone(), dtype, |out: &mut [T]| {
         if let Some(start) = &start {
             use extensor_kernels::copy::{ViewMut, copy};
@@ -209,7 +236,11 @@ fn multiply_matrices(op: &'static str, a: &Tensor, b: &Tensor, spec: Spec) -> Re
         full.push(1);
     }
     let y = product(op, &a, &b, None, full)?;
-    if row || column { ops::reshape(&y, &shape) } else { Ok(y) }
+    if row || column {
+        ops::reshape(&y, &shape)
+    } else {
+        Ok(y)
+    }
 }
 
 /// `Σ aᵀ·b` over the leading axes of both, which are the same: one product of tall matrices where
@@ -230,15 +261,31 @@ fn tall_copy(x: &Tensor) -> Result<Tensor> {
 
 /// A vector as a matrix: `[k]` as `[1, k]`.
 fn at_least_matrix(x: &Tensor) -> Tensor {
-    if x.ndim() < 2 { with_axis(x, 0) } else { x.clone() }
+    if x.ndim() < 2 {
+        with_axis(x, 0)
+    } else {
+        x.clone()
+    }
 }
 
 fn expect_floats(op: &'static str, inputs: &[(&'static str, &Tensor)]) -> Result<()> {
-    inputs.iter().try_for_each(|(name, x)| x.dtype().expect_float(op, name))
+    inputs
+        .iter()
+        .try_for_each(|(name, x)| x.dtype().expect_float(op, name))
 }
 
-fn shape_error<T>(op: &'static str, argument: &'static str, x: &Tensor, expected: String) -> Result<T> {
-    Err(Error::Shape { op, argument, expected, got: x.shape().clone() })
+fn shape_error<T>(
+    op: &'static str,
+    argument: &'static str,
+    x: &Tensor,
+    expected: String,
+) -> Result<T> {
+    Err(Error::Shape {
+        op,
+        argument,
+        expected,
+        got: x.shape().clone(),
+    })
 }
 
 // ---- matmul -------------------------------------------------------------------------------------
@@ -283,12 +330,24 @@ impl MatMul {
         errors: |bad| {
             let ones = |bad: &super::samples::Bad, shape: &[usize]| bad.ones(shape, DType::F64);
             let (a, scalar) = (ones(bad, &[3, 4]), ones(bad, &[]));
-            bad.add([a.clone(), a.clone()], Params::new(), "b has shape [3, 4], expected 4 rows");
-            bad.add([a.clone(), scalar], Params::new(), "b has shape [], expected at least one dimension");
+            bad.add(
+                [a.clone(), a.clone()],
+                Params::new(),
+                "b has shape [3, 4], expected 4 rows",
+            );
+            bad.add(
+                [a.clone(), scalar],
+                Params::new(),
+                "b has shape [], expected at least one dimension",
+            );
             let (x, y) = (ones(bad, &[2, 3, 4]), ones(bad, &[3, 4, 5]));
             bad.add([x, y], Params::new(), "shapes [2] and [3] do not broadcast");
             let ints = bad.ones(&[4, 2], DType::I32);
-            bad.add([a, ints], Params::new(), "b has dtype i32, expected a float type");
+            bad.add(
+                [a, ints],
+                Params::new(),
+                "b has dtype i32, expected a float type",
+            );
         },
         ..Record::BLANK
     };
@@ -311,7 +370,10 @@ impl Operation for MatMul {
         let inner = a.shape()[a.ndim() - 1];
         let rows = b.shape()[b.ndim().saturating_sub(2)];
         if rows != inner {
-            let expected = format!("{inner} rows, as many as a of shape {} has columns", a.shape());
+            let expected = format!(
+                "{inner} rows, as many as a of shape {} has columns",
+                a.shape()
+            );
             return shape_error(op, "b", b, expected);
         }
         let leading = |x: &Tensor| Shape::from(&x.shape()[..x.ndim().saturating_sub(2)]);
@@ -325,7 +387,12 @@ impl Operation for MatMul {
         Ok(spec(shape, dtype))
     }
     fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
-        Ok(smallvec![multiply_matrices("matmul", inputs[0], inputs[1], specs.swap_remove(0))?])
+        Ok(smallvec![multiply_matrices(
+            "matmul",
+            inputs[0],
+            inputs[1],
+            specs.swap_remove(0)
+        )?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let op = "matmul_backward";
@@ -340,7 +407,14 @@ impl Operation for MatMul {
         }
         let dtype = g.dtype();
         let a_matrix = ops::cast(&at_least_matrix(a), dtype)?;
-        let b_matrix = ops::cast(&if b.ndim() == 1 { with_axis(b, 1) } else { b.clone() }, dtype)?;
+        let b_matrix = ops::cast(
+            &if b.ndim() == 1 {
+                with_axis(b, 1)
+            } else {
+                b.clone()
+            },
+            dtype,
+        )?;
         let leading = &full.shape()[..full.ndim() - 2];
         let product_shape = |rows: usize, columns: usize| {
             let mut shape = Shape::from(leading);
@@ -348,19 +422,30 @@ impl Operation for MatMul {
             shape.push(columns);
             shape
         };
-        let (m, k) = (a_matrix.shape()[a_matrix.ndim() - 2], a_matrix.shape()[a_matrix.ndim() - 1]);
+        let (m, k) = (
+            a_matrix.shape()[a_matrix.ndim() - 2],
+            a_matrix.shape()[a_matrix.ndim() - 1],
+        );
         let n = b_matrix.shape()[b_matrix.ndim() - 1];
         call.two(
             || {
-                let spec = Spec { shape: product_shape(m, k), dtype };
+                let spec = Spec {
+                    shape: product_shape(m, k),
+                    dtype,
+                };
                 let grad = multiply_matrices(op, &full, &transposed(&b_matrix), spec)?;
                 ops::reshape(&reduce_to_shape(op, &grad, a_matrix.shape())?, a.shape())
             },
             || {
-                let grad = if b_matrix.ndim() == 2 && a_matrix.shape()[..a_matrix.ndim() - 2] == *leading {
+                let grad = if b_matrix.ndim() == 2
+                    && a_matrix.shape()[..a_matrix.ndim() - 2] == *leading
+                {
                     summed_product(op, &a_matrix, &full)?
                 } else {
-                    let spec = Spec { shape: product_shape(k, n), dtype };
+                    let spec = Spec {
+                        shape: product_shape(k, n),
+                        dtype,
+                    };
                     let grad = multiply_matrices(op, &transposed(&a_matrix), &full, spec)?;
                     reduce_to_shape(op, &grad, b_matrix.shape())?
                 };
@@ -385,10 +470,22 @@ fn expect_vectors(op: &'static str, a: &Tensor, b: &Tensor) -> Result<DType> {
 
 fn bad_vectors(bad: &mut super::samples::Bad) {
     let (matrix, vector) = (bad.ones(&[2, 2], DType::F64), bad.ones(&[2], DType::F64));
-    bad.add([matrix.clone(), vector.clone()], Params::new(), "a has shape [2, 2], expected one dimension");
-    bad.add([vector.clone(), matrix], Params::new(), "b has shape [2, 2], expected one dimension");
+    bad.add(
+        [matrix.clone(), vector.clone()],
+        Params::new(),
+        "a has shape [2, 2], expected one dimension",
+    );
+    bad.add(
+        [vector.clone(), matrix],
+        Params::new(),
+        "b has shape [2, 2], expected one dimension",
+    );
     let mask = bad.ones(&[2], DType::Bool);
-    bad.add([vector, mask], Params::new(), "b has dtype bool, expected a float type");
+    bad.add(
+        [vector, mask],
+        Params::new(),
+        "b has dtype bool, expected a float type",
+    );
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -414,7 +511,11 @@ impl Dot {
         errors: |bad| {
             bad_vectors(bad);
             let (a, b) = (bad.ones(&[2], DType::F64), bad.ones(&[3], DType::F64));
-            bad.add([a, b], Params::new(), "b has shape [3], expected [2], that of a");
+            bad.add(
+                [a, b],
+                Params::new(),
+                "b has shape [3], expected [2], that of a",
+            );
         },
         ..Record::BLANK
     };
@@ -433,7 +534,12 @@ impl Operation for Dot {
         Ok(spec(Shape::scalar(), dtype))
     }
     fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
-        Ok(smallvec![multiply_matrices("dot", inputs[0], inputs[1], specs.swap_remove(0))?])
+        Ok(smallvec![multiply_matrices(
+            "dot",
+            inputs[0],
+            inputs[1],
+            specs.swap_remove(0)
+        )?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (g, a, b) = (call.grad(), call.inputs[0], call.inputs[1]);
@@ -475,7 +581,10 @@ impl Operation for Outer {
         Ok(spec(Shape::from([a.len(), b.len()]), dtype))
     }
     fn forward(&self, inputs: &[&Tensor], _: Specs) -> Result<Outputs> {
-        Ok(smallvec![ops::multiply(&with_axis(inputs[0], 1), inputs[1])?])
+        Ok(smallvec![ops::multiply(
+            &with_axis(inputs[0], 1),
+            inputs[1]
+        )?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (g, a, b) = (call.grad(), call.inputs[0], call.inputs[1]);
@@ -495,7 +604,11 @@ impl Linear {
         formula: "y = x·weightᵀ + bias",
         derivative: "(g·weight, gᵀ·x, Σ g)",
         conventions: "weight is [out, in]; x may have any axes before the last",
-        inputs: &[Input::new("x"), Input::new("weight"), Input::optional("bias")],
+        inputs: &[
+            Input::new("x"),
+            Input::new("weight"),
+            Input::optional("bias"),
+        ],
         backward: "linear_backward(grad_output, x, weight)",
         class: Class::Affine,
         needs: Needs::Inputs,
@@ -511,14 +624,26 @@ impl Linear {
             let ones = |bad: &super::samples::Bad, shape: &[usize]| bad.ones(shape, DType::F64);
             let (x, weight) = (ones(bad, &[2, 4]), ones(bad, &[5, 4]));
             let wrong = ones(bad, &[4, 5]);
-            bad.add([x.clone(), wrong], Params::new(), "weight has shape [4, 5], expected [out, 4]");
+            bad.add(
+                [x.clone(), wrong],
+                Params::new(),
+                "weight has shape [4, 5], expected [out, 4]",
+            );
             let bias = ones(bad, &[4]);
             let inputs = [x.clone(), weight.clone(), bias];
             bad.add(inputs, Params::new(), "bias has shape [4], expected [5]");
             let scalar = ones(bad, &[]);
-            bad.add([scalar, weight], Params::new(), "x has shape [], expected at least one dimension");
+            bad.add(
+                [scalar, weight],
+                Params::new(),
+                "x has shape [], expected at least one dimension",
+            );
             let ints = bad.ones(&[5, 4], DType::I64);
-            bad.add([x, ints], Params::new(), "weight has dtype i64, expected a float type");
+            bad.add(
+                [x, ints],
+                Params::new(),
+                "weight has dtype i64, expected a float type",
+            );
         },
         ..Record::BLANK
     };
@@ -542,7 +667,11 @@ impl Operation for Linear {
         let out = weight.shape()[0];
         if let Some(bias) = inputs.get(2) {
             expect_floats(op, &[("bias", bias)])?;
-            dtype = dtype.promote(bias.dtype()).ok_or(Error::MixedDTypes { op, a: dtype, b: bias.dtype() })?;
+            dtype = dtype.promote(bias.dtype()).ok_or(Error::MixedDTypes {
+                op,
+                a: dtype,
+                b: bias.dtype(),
+            })?;
             if *bias.shape() != [out] {
                 return shape_error(op, "bias", bias, format!("[{out}]"));
             }
@@ -555,7 +684,10 @@ impl Operation for Linear {
         let Spec { shape, dtype } = specs.swap_remove(0);
         let x = ops::cast(inputs[0], dtype)?;
         let weight = transposed(&ops::cast(inputs[1], dtype)?);
-        let bias = inputs.get(2).map(|bias| ops::cast(bias, dtype)).transpose()?;
+        let bias = inputs
+            .get(2)
+            .map(|bias| ops::cast(bias, dtype))
+            .transpose()?;
         let rows = tall(&at_least_matrix(&x)).map_or_else(|| tall_copy(&x), Ok)?;
         let flat = Shape::from([rows.shape()[0], weight.shape()[1]]);
         let y = product("linear", &rows, &weight, bias.as_ref(), flat)?;
@@ -567,7 +699,10 @@ impl Operation for Linear {
         let dtype = g.dtype();
         let mut grads: Grads = SmallVec::from_elem(None, call.inputs.len());
         if call.wanted[0] {
-            let spec = Spec { shape: x.shape().clone(), dtype };
+            let spec = Spec {
+                shape: x.shape().clone(),
+                dtype,
+            };
             grads[0] = Some(multiply_matrices(op, g, weight, spec)?);
         }
         if call.wanted[1] {
