@@ -13,4 +13,5 @@ pub mod native;
 pub mod number;
 pub mod par;
 pub mod random;
+pub mod reduced;
 pub mod view;
