@@ -13,5 +13,6 @@ pub mod native;
 pub mod number;
 pub mod par;
 pub mod random;
+pub mod reduce;
 pub mod reduced;
 pub mod view;
