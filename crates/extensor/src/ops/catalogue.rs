@@ -6,6 +6,7 @@ use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
 use super::{additive, arithmetic, clip, elementwise, predicates};
+use super::{axes, cast, filling, indexing, joining, scatter, slicing, split, triangle, views};
 use crate::{Error, Result, Tensor};
 
 /// Every operation there is.
@@ -66,6 +67,30 @@ pub static CATALOGUE: &[&Record] = &[
     predicates::IsNan::RECORD,
     predicates::IsInf::RECORD,
     predicates::IsFinite::RECORD,
+    // matrix
+    views::Transpose::RECORD,
+    // shape
+    views::Reshape::RECORD,
+    views::BroadcastTo::RECORD,
+    axes::Squeeze::RECORD,
+    axes::ExpandDims::RECORD,
+    axes::Flatten::RECORD,
+    slicing::Slice::RECORD,
+    slicing::Flip::RECORD,
+    split::Split::RECORD,
+    joining::Concatenate::RECORD,
+    joining::Stack::RECORD,
+    filling::Tile::RECORD,
+    filling::Pad::RECORD,
+    triangle::Tril::RECORD,
+    triangle::Triu::RECORD,
+    cast::Cast::RECORD,
+    // indexing
+    indexing::Gather::RECORD,
+    indexing::Take::RECORD,
+    indexing::Embedding::RECORD,
+    scatter::ScatterAdd::RECORD,
+    scatter::OneHot::RECORD,
 ];
 
 /// The record of this name.
