@@ -150,6 +150,9 @@ impl<'a, T: Native> Gather<'a, T> {
         let &(inner, 1) = self.axes.last()? else {
             return None;
         };
+        if len == 0 {
+            return Some(&[]);
+        }
         let within = start % inner;
         if within + len > inner {
             return None;
@@ -192,10 +195,11 @@ impl<'a, T: Native> Gather<'a, T> {
     /// make up elements `start..start + len`.
     #[inline]
     fn runs(&self, start: usize, len: usize, mut run: impl FnMut(usize, usize, usize, isize)) {
+        if len == 0 {
+            return;
+        }
         let Some((&(inner, stride), outer)) = self.axes.split_last() else {
-            if len > 0 {
-                run(0, self.offset, len, 0);
-            }
+            run(0, self.offset, len, 0);
             return;
         };
         let mut within = start % inner;
