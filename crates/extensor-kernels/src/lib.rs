@@ -6,6 +6,7 @@
 pub mod buffer;
 pub mod cast;
 pub mod copy;
+pub mod gemm;
 pub mod index;
 pub mod isa;
 pub mod map;
@@ -14,4 +15,5 @@ pub mod native;
 pub mod number;
 pub mod par;
 pub mod random;
+pub mod reduced;
 pub mod view;

@@ -5,7 +5,7 @@
 use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
-use super::{additive, arithmetic, clip, elementwise, predicates};
+use super::{additive, arithmetic, clip, elementwise, matrix, predicates};
 use super::{axes, cast, filling, indexing, joining, scatter, slicing, split, triangle, views};
 use crate::{Error, Result, Tensor};
 
@@ -68,6 +68,10 @@ pub static CATALOGUE: &[&Record] = &[
     predicates::IsInf::RECORD,
     predicates::IsFinite::RECORD,
     // matrix
+    matrix::MatMul::RECORD,
+    matrix::Dot::RECORD,
+    matrix::Outer::RECORD,
+    matrix::Linear::RECORD,
     views::Transpose::RECORD,
     // shape
     views::Reshape::RECORD,
