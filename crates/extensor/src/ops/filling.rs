@@ -194,7 +194,8 @@ impl Pad {
             Ok(Box::new(Pad { pads, value }))
         },
         samples: |s| {
-            let cases: [(&[usize], &[(i64, i64)], f64); 8] = [
+            type Pads = &'static [(i64, i64)];
+            let cases: [(&[usize], Pads, f64); 8] = [
                 (&[3, 4], &[(1, 2), (0, 1)], 0.5),
                 (&[3, 4], &[(0, 0), (2, 0)], 0.5),
                 (&[3, 4], &[(0, 0), (0, 0)], 0.5),
