@@ -15,5 +15,6 @@ pub mod native;
 pub mod number;
 pub mod par;
 pub mod random;
+pub mod reduce;
 pub mod reduced;
 pub mod view;
