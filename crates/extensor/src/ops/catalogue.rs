@@ -5,7 +5,10 @@
 use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
+use super::reduction::Rule;
 use super::{additive, arithmetic, clip, elementwise, matrix, predicates};
+use super::{axes, cast, filling, indexing, joining, scatter, slicing, split, triangle, views};
+use super::{reduction, reduction_extremes, reduction_product, reduction_scan, reduction_spread};
 use crate::{Error, Result, Tensor};
 
 /// Every operation there is.
@@ -71,6 +74,44 @@ pub static CATALOGUE: &[&Record] = &[
     matrix::Dot::RECORD,
     matrix::Outer::RECORD,
     matrix::Linear::RECORD,
+    // reduction
+    reduction::Sum::RECORD,
+    reduction::Mean::RECORD,
+    reduction_extremes::Max::RECORD,
+    reduction_extremes::Min::RECORD,
+    reduction_product::Prod::RECORD,
+    reduction_spread::Variance::RECORD,
+    reduction_spread::Std::RECORD,
+    reduction_spread::LogSumExp::RECORD,
+    reduction_spread::Norm::RECORD,
+    reduction_scan::Cumsum::RECORD,
+    reduction_extremes::ArgMax::RECORD,
+    reduction_extremes::ArgMin::RECORD,
+    reduction_extremes::Any::RECORD,
+    reduction_extremes::All::RECORD,
+    views::Transpose::RECORD,
+    // shape
+    views::Reshape::RECORD,
+    views::BroadcastTo::RECORD,
+    axes::Squeeze::RECORD,
+    axes::ExpandDims::RECORD,
+    axes::Flatten::RECORD,
+    slicing::Slice::RECORD,
+    slicing::Flip::RECORD,
+    split::Split::RECORD,
+    joining::Concatenate::RECORD,
+    joining::Stack::RECORD,
+    filling::Tile::RECORD,
+    filling::Pad::RECORD,
+    triangle::Tril::RECORD,
+    triangle::Triu::RECORD,
+    cast::Cast::RECORD,
+    // indexing
+    indexing::Gather::RECORD,
+    indexing::Take::RECORD,
+    indexing::Embedding::RECORD,
+    scatter::ScatterAdd::RECORD,
+    scatter::OneHot::RECORD,
 ];
 
 /// The record of this name.
