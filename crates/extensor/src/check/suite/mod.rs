@@ -80,7 +80,12 @@ impl Plan {
 }
 
 /// Whether a name fits a pattern in which `*` stands for anything and `?` for one character.
-fn matches(pattern: &str, name: &str) -> bool {
+///
+/// ```
+/// use extensor::check::suite::matches;
+/// assert!(matches("a*c?", "arcca") && !matches("a*c?", "arc"));
+/// ```
+pub fn matches(pattern: &str, name: &str) -> bool {
     fn fits(pattern: &[char], name: &[char]) -> bool {
         match pattern {
             [] => name.is_empty(),
