@@ -13,4 +13,5 @@ pub mod native;
 pub mod number;
 pub mod par;
 pub mod random;
+pub mod reduce;
 pub mod view;

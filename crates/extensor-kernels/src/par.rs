@@ -240,15 +240,20 @@ pub fn parallel_for(tasks: usize, task: impl Fn(usize) + Sync) {
 }
 
 /// A pointer that tasks may share because each touches its own part.
-struct Shared<T>(*mut T);
-// SAFETY: `parallel_chunks` hands every task a part of its own.
+pub(crate) struct Shared<T>(*mut T);
+// SAFETY: whoever calls `part` promises that every task has a part of its own.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
+    /// Shares `data`, which must not be used otherwise while parts of it live.
+    pub(crate) fn new(data: &mut [T]) -> Self {
+        Shared(data.as_mut_ptr())
+    }
+
     /// # Safety
     /// `start..end` must lie in the allocation, and no two live parts may overlap.
     #[allow(clippy::mut_from_ref)]
-    unsafe fn part(&self, start: usize, end: usize) -> &mut [T] {
+    pub(crate) unsafe fn part(&self, start: usize, end: usize) -> &mut [T] {
         // SAFETY: the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(start), end - start) }
     }
@@ -269,7 +274,7 @@ pub fn parallel_chunks<T: Send>(
         }
         return;
     }
-    let shared = Shared(data.as_mut_ptr());
+    let shared = Shared::new(data);
     parallel_for(len.div_ceil(chunk), |i| {
         let start = i * chunk;
         let end = (start + chunk).min(len);

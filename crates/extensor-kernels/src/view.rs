@@ -144,6 +144,14 @@ impl<'a, T: Native> Gather<'a, T> {
         }
     }
 
+    /// How many elements lie together along the innermost axis; 0 if they lie apart.
+    pub(crate) fn stretch(&self) -> usize {
+        match self.axes.last() {
+            Some(&(size, 1)) => size,
+            _ => 0,
+        }
+    }
+
     /// Elements `start..start + len` as a slice, if they lie together.
     #[inline]
     pub fn slice(&self, start: usize, len: usize) -> Option<&'a [T]> {

@@ -6,6 +6,8 @@ use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
 use super::{additive, arithmetic, clip, elementwise, matrix, predicates};
+use super::reduction::Rule;
+use super::{reduction, reduction_extremes, reduction_product, reduction_scan, reduction_spread};
 use crate::{Error, Result, Tensor};
 
 /// Every operation there is.
@@ -71,6 +73,21 @@ pub static CATALOGUE: &[&Record] = &[
     matrix::Dot::RECORD,
     matrix::Outer::RECORD,
     matrix::Linear::RECORD,
+    // reduction
+    reduction::Sum::RECORD,
+    reduction::Mean::RECORD,
+    reduction_extremes::Max::RECORD,
+    reduction_extremes::Min::RECORD,
+    reduction_product::Prod::RECORD,
+    reduction_spread::Variance::RECORD,
+    reduction_spread::Std::RECORD,
+    reduction_spread::LogSumExp::RECORD,
+    reduction_spread::Norm::RECORD,
+    reduction_scan::Cumsum::RECORD,
+    reduction_extremes::ArgMax::RECORD,
+    reduction_extremes::ArgMin::RECORD,
+    reduction_extremes::Any::RECORD,
+    reduction_extremes::All::RECORD,
 ];
 
 /// The record of this name.

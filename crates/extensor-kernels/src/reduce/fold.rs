@@ -1,0 +1,364 @@
+//! The folds: sums, products, the largest and the smallest.
+
+use super::{CHUNK, Fold, LANES, SEQUENCE, reduce};
+use crate::isa::{Kernel, dispatch, dispatch_narrow};
+use crate::native::{Compute, Native};
+use crate::number::Number;
+use crate::view::View;
+use half::{bf16, f16};
+use std::marker::PhantomData;
+use std::num::Wrapping;
+
+/// What a fold does with single numbers.
+pub(super) trait Step {
+    /// The numbers.
+    type In: Native;
+    /// What they are folded into.
+    type Acc: Native;
+    /// What each result has for itself.
+    type Param: Copy + Send + Sync;
+    /// What folding nothing gives.
+    const START: Self::Acc;
+    /// Whether it is worth compiling for the widest registers.
+    const WIDE: bool;
+    /// One number more.
+    fn step(acc: Self::Acc, x: Self::In, param: Self::Param) -> Self::Acc;
+    /// Two partial results in one.
+    fn join(a: Self::Acc, b: Self::Acc) -> Self::Acc;
+}
+
+/// A [`Step`] as a [`Fold`].
+pub(super) struct Folds<S>(pub S);
+
+struct Rows<'a, S: Step> {
+    x: &'a [S::In],
+    n: usize,
+    params: &'a [S::Param],
+    out: &'a mut [S::Acc],
+}
+
+impl<S: Step> Kernel for Rows<'_, S> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Rows { x, n, params, out } = self;
+        assert!(n > 0 && n <= CHUNK && x.len() == n * out.len() && params.len() == out.len());
+        let mut row = 0;
+        while row < out.len() {
+            let (x, param) = (&x[row * n..(row + 1) * n], params[row]);
+            out[row] = if n <= SEQUENCE {
+                let mut acc = S::START;
+                let mut i = 0;
+                while i < n {
+                    acc = S::step(acc, x[i], param);
+                    i += 1;
+                }
+                acc
+            } else {
+                in_lanes::<S>(x, param)
+            };
+            row += 1;
+        }
+    }
+}
+
+/// Folds a chunk in interleaved lanes.
+#[inline(always)]
+fn in_lanes<S: Step>(x: &[S::In], param: S::Param) -> S::Acc {
+    let mut lanes = [S::START; LANES];
+    let (groups, rest) = x.as_chunks::<LANES>();
+    let mut g = 0;
+    while g < groups.len() {
+        let group = &groups[g];
+        let mut l = 0;
+        while l < LANES {
+            lanes[l] = S::step(lanes[l], group[l], param);
+            l += 1;
+        }
+        g += 1;
+    }
+    let mut l = 0;
+    while l < rest.len() {
+        lanes[l] = S::step(lanes[l], rest[l], param);
+        l += 1;
+    }
+    let mut half = LANES / 2;
+    while half > 0 {
+        let mut l = 0;
+        while l < half {
+            lanes[l] = S::join(lanes[l], lanes[l + half]);
+            l += 1;
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+struct Columns<'a, S: Step> {
+    x: &'a [S::In],
+    params: &'a [S::Param],
+    acc: &'a mut [S::Acc],
+}
+
+impl<S: Step> Kernel for Columns<'_, S> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Columns { x, params, acc } = self;
+        let len = acc.len();
+        let (x, params) = (&x[..len], &params[..len]);
+        let mut i = 0;
+        while i < len {
+            acc[i] = S::step(acc[i], x[i], params[i]);
+            i += 1;
+        }
+    }
+}
+
+impl<S: Step + Sync> Fold<S::In, S::Acc, S::Param> for Folds<S> {
+    fn start(&self) -> S::Acc {
+        S::START
+    }
+    fn rows(&self, x: &[S::In], n: usize, params: &[S::Param], out: &mut [S::Acc]) {
+        let kernel = Rows::<S> { x, n, params, out };
+        if S::WIDE {
+            dispatch(kernel)
+        } else {
+            dispatch_narrow(kernel)
+        }
+    }
+    fn columns(&self, x: &[S::In], params: &[S::Param], acc: &mut [S::Acc]) {
+        let kernel = Columns::<S> { x, params, acc };
+        if S::WIDE {
+            dispatch(kernel)
+        } else {
+            dispatch_narrow(kernel)
+        }
+    }
+    fn join(&self, acc: &mut [S::Acc], other: &[S::Acc]) {
+        // Partial results are few: this need not be compiled for every instruction set.
+        for (a, b) in acc.iter_mut().zip(other) {
+            *a = S::join(*a, *b);
+        }
+    }
+}
+
+/// `Σ x`.
+struct Sum<I, A>(PhantomData<(I, A)>);
+/// `∏ x`.
+struct Product<I, A>(PhantomData<(I, A)>);
+/// The largest.
+struct Largest<I>(PhantomData<I>);
+/// The smallest.
+struct Smallest<I>(PhantomData<I>);
+
+macro_rules! arithmetic_steps {
+    ($wide:literal: $($in:ty => $acc:ty = $zero:expr, $one:expr;)*) => {$(
+        impl Step for Sum<$in, $acc> {
+            type In = $in;
+            type Acc = $acc;
+            type Param = ();
+            const START: $acc = $zero;
+            const WIDE: bool = $wide;
+            #[inline(always)]
+            fn step(acc: $acc, x: $in, _: ()) -> $acc {
+                acc + <$acc>::from(x)
+            }
+            #[inline(always)]
+            fn join(a: $acc, b: $acc) -> $acc {
+                a + b
+            }
+        }
+        impl Step for Product<$in, $acc> {
+            type In = $in;
+            type Acc = $acc;
+            type Param = ();
+            const START: $acc = $one;
+            const WIDE: bool = $wide;
+            #[inline(always)]
+            fn step(acc: $acc, x: $in, _: ()) -> $acc {
+                acc * <$acc>::from(x)
+            }
+            #[inline(always)]
+            fn join(a: $acc, b: $acc) -> $acc {
+                a * b
+            }
+        }
+    )*};
+}
+
+arithmetic_steps!(true: f32 => f64 = 0.0, 1.0; f64 => f64 = 0.0, 1.0;);
+arithmetic_steps!(false:
+    Wrapping<u8> => Wrapping<u8> = Wrapping(0), Wrapping(1);
+    Wrapping<u16> => Wrapping<u16> = Wrapping(0), Wrapping(1);
+    Wrapping<u32> => Wrapping<u32> = Wrapping(0), Wrapping(1);
+    Wrapping<u64> => Wrapping<u64> = Wrapping(0), Wrapping(1);
+);
+
+macro_rules! extreme_steps {
+    ($wide:literal: $($t:ty = $least:expr, $most:expr;)*) => {$(
+        impl Step for Largest<$t> {
+            type In = $t;
+            type Acc = $t;
+            type Param = ();
+            const START: $t = $least;
+            const WIDE: bool = $wide;
+            #[inline(always)]
+            fn step(acc: $t, x: $t, _: ()) -> $t {
+                Number::maximum(acc, x)
+            }
+            #[inline(always)]
+            fn join(a: $t, b: $t) -> $t {
+                Number::maximum(a, b)
+            }
+        }
+        impl Step for Smallest<$t> {
+            type In = $t;
+            type Acc = $t;
+            type Param = ();
+            const START: $t = $most;
+            const WIDE: bool = $wide;
+            #[inline(always)]
+            fn step(acc: $t, x: $t, _: ()) -> $t {
+                Number::minimum(acc, x)
+            }
+            #[inline(always)]
+            fn join(a: $t, b: $t) -> $t {
+                Number::minimum(a, b)
+            }
+        }
+        impl Extremes for $t {
+            fn largest() -> &'static dyn Fold<$t, $t, ()> {
+                const { &Folds(Largest::<$t>(PhantomData)) }
+            }
+            fn smallest() -> &'static dyn Fold<$t, $t, ()> {
+                const { &Folds(Smallest::<$t>(PhantomData)) }
+            }
+        }
+    )*};
+}
+
+extreme_steps!(true:
+    f32 = f32::NEG_INFINITY, f32::INFINITY;
+    f64 = f64::NEG_INFINITY, f64::INFINITY;
+);
+extreme_steps!(false:
+    Wrapping<i8> = Wrapping(i8::MIN), Wrapping(i8::MAX);
+    Wrapping<i16> = Wrapping(i16::MIN), Wrapping(i16::MAX);
+    Wrapping<i32> = Wrapping(i32::MIN), Wrapping(i32::MAX);
+    Wrapping<i64> = Wrapping(i64::MIN), Wrapping(i64::MAX);
+    Wrapping<u8> = Wrapping(u8::MIN), Wrapping(u8::MAX);
+    Wrapping<u16> = Wrapping(u16::MIN), Wrapping(u16::MAX);
+    Wrapping<u32> = Wrapping(u32::MIN), Wrapping(u32::MAX);
+    Wrapping<u64> = Wrapping(u64::MIN), Wrapping(u64::MAX);
+);
+
+/// A type of which the largest and the smallest can be found.
+pub trait Extremes: Number<Mask = bool> + Native {
+    /// Finds the largest; NaN if there is one.
+    fn largest() -> &'static dyn Fold<Self, Self, ()>;
+    /// Finds the smallest; NaN if there is one.
+    fn smallest() -> &'static dyn Fold<Self, Self, ()>;
+}
+
+/// A type that can be summed and multiplied.
+pub trait Arithmetic: Compute {
+    /// What it is summed and multiplied in.
+    type Acc: Native;
+    /// Sums.
+    fn sums() -> &'static dyn Fold<Self::Wide, Self::Acc, ()>;
+    /// Multiplies.
+    fn products() -> &'static dyn Fold<Self::Wide, Self::Acc, ()>;
+    /// Rounds.
+    fn round(acc: Self::Acc) -> Self;
+}
+
+macro_rules! arithmetic {
+    ($($t:ty, $wide:ty, $acc:ty: |$a:ident| $round:expr;)*) => {$(
+        impl Arithmetic for $t {
+            type Acc = $acc;
+            fn sums() -> &'static dyn Fold<$wide, $acc, ()> {
+                const { &Folds(Sum::<$wide, $acc>(PhantomData)) }
+            }
+            fn products() -> &'static dyn Fold<$wide, $acc, ()> {
+                const { &Folds(Product::<$wide, $acc>(PhantomData)) }
+            }
+            #[inline(always)]
+            fn round($a: $acc) -> $t {
+                $round
+            }
+        }
+    )*};
+}
+
+arithmetic! {
+    f16, f32, f64: |a| f16::from_f64(a);
+    bf16, f32, f64: |a| bf16::from_f64(a);
+    f32, f32, f64: |a| a as f32;
+    f64, f64, f64: |a| a;
+    Wrapping<u8>, Wrapping<u8>, Wrapping<u8>: |a| a;
+    Wrapping<u16>, Wrapping<u16>, Wrapping<u16>: |a| a;
+    Wrapping<u32>, Wrapping<u32>, Wrapping<u32>: |a| a;
+    Wrapping<u64>, Wrapping<u64>, Wrapping<u64>: |a| a;
+}
+
+/// `Σ x` over the axes that `reduced` marks; whole numbers wrap around (so that signed and unsigned
+/// ones of one width have the same sum).
+///
+/// # Panics
+/// Like all functions here, if `out` has not as many elements as there are results.
+pub fn sum<T: Arithmetic>(x: View<'_, T>, reduced: &[bool], out: &mut [T]) {
+    all(T::sums(), x, reduced, out);
+}
+
+/// `∏ x`; whole numbers wrap around.
+pub fn product<T: Arithmetic>(x: View<'_, T>, reduced: &[bool], out: &mut [T]) {
+    all(T::products(), x, reduced, out);
+}
+
+fn all<T: Arithmetic>(
+    fold: &dyn Fold<T::Wide, T::Acc, ()>,
+    x: View<'_, T>,
+    reduced: &[bool],
+    out: &mut [T],
+) {
+    let round = |_: usize, acc: &[T::Acc], out: &mut [T]| {
+        for (out, &acc) in out.iter_mut().zip(acc) {
+            *out = T::round(acc);
+        }
+    };
+    reduce(fold, x, reduced, &no_params(out.len()), &round, out);
+}
+
+/// The largest; NaN if there is one. Of nothing: the least value of the type.
+pub fn maximum<T: Compute>(x: View<'_, T>, reduced: &[bool], out: &mut [T])
+where
+    T::Wide: Extremes,
+{
+    extreme(T::Wide::largest(), x, reduced, out);
+}
+
+/// The smallest; NaN if there is one. Of nothing: the largest value of the type.
+pub fn minimum<T: Compute>(x: View<'_, T>, reduced: &[bool], out: &mut [T])
+where
+    T::Wide: Extremes,
+{
+    extreme(T::Wide::smallest(), x, reduced, out);
+}
+
+fn extreme<T: Compute>(
+    fold: &dyn Fold<T::Wide, T::Wide, ()>,
+    x: View<'_, T>,
+    reduced: &[bool],
+    out: &mut [T],
+) where
+    T::Wide: Extremes,
+{
+    let round = |_: usize, acc: &[T::Wide], out: &mut [T]| T::narrow(acc, out);
+    reduce(fold, x, reduced, &no_params(out.len()), &round, out);
+}
+
+/// Entries of no size: parameters where results have none.
+pub(super) fn no_params(results: usize) -> Vec<()> {
+    vec![(); results]
+}

@@ -1,0 +1,464 @@
+//! Many numbers to one: what reductions share, and the sum and the mean.
+//!
+//! A reduction is a [`Rule`]; [`Reduction`] adds the axes and makes it an operation. Its gradient is
+//! the output's, spread over the numbers that went into it, times a weight for each.
+
+use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use super::operation::{apply_one, backward_of, husk};
+use super::params::Params;
+use super::pointwise::{Takes, infer_unary, map_real};
+use super::record::{Class, Family, Needs, Parameter, Record};
+use super::samples::{Bad, Sampler};
+use crate::tensor::match_float;
+use crate::{Axes, DType, Error, Result, Shape, Tensor, ops};
+use extensor_kernels::map::{Formula, Formulas};
+use extensor_kernels::number::Real;
+use extensor_kernels::reduce;
+use smallvec::{SmallVec, smallvec};
+use std::fmt::Debug;
+
+/// A tensor seen by a reduction: which axes go, what stays, and how many numbers each result has.
+pub(super) struct Group {
+    /// Which axes are reduced.
+    pub mask: SmallVec<[bool; 6]>,
+    /// The shape of the result with the reduced axes kept at size 1.
+    pub kept: Shape,
+    /// How many numbers become one.
+    pub count: usize,
+}
+
+impl Group {
+    pub fn new(op: &'static str, shape: &Shape, axes: &Axes) -> Result<Group> {
+        let mask = axes.mask(op, shape.len())?;
+        let mut kept = shape.clone();
+        let mut count = 1usize;
+        for (axis, _) in mask.iter().enumerate().filter(|(_, reduced)| **reduced) {
+            kept.set(axis, 1);
+            count = count.saturating_mul(shape[axis]);
+        }
+        Ok(Group { mask, kept, count })
+    }
+
+    /// The shape of the result.
+    pub fn shape(&self, keepdims: bool) -> Shape {
+        if keepdims {
+            return self.kept.clone();
+        }
+        let sizes = self.kept.iter().zip(&self.mask);
+        sizes
+            .filter(|(_, reduced)| !**reduced)
+            .map(|(&size, _)| size)
+            .collect()
+    }
+
+    /// A result in the shape that broadcasts against the input.
+    pub fn keep(&self, result: &Tensor) -> Result<Tensor> {
+        if *result.shape() == self.kept {
+            return Ok(result.clone());
+        }
+        ops::reshape(result, &self.kept)
+    }
+}
+
+/// What is particular to one reduction.
+pub(super) trait Rule: Clone + Debug + Send + Sync + 'static {
+    /// Its record.
+    const RECORD: &'static Record;
+    /// What it takes.
+    const TAKES: Takes;
+    /// Whether something must be there to be reduced.
+    const NONEMPTY: bool = false;
+    /// The dtype of the result.
+    fn dtype(x: DType) -> DType {
+        x
+    }
+    /// The result.
+    fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor>;
+    /// The gradient for the input.
+    fn backward(&self, call: &Backward<'_>, axes: &Axes, group: &Group) -> Result<Tensor>;
+}
+
+/// A [`Rule`] over some axes.
+#[derive(Clone, Debug)]
+pub(super) struct Reduction<R> {
+    pub axes: Axes,
+    pub keepdims: bool,
+    pub rule: R,
+}
+
+impl<R: Rule> Reduction<R> {
+    pub fn new(axes: impl Into<Axes>, keepdims: bool, rule: R) -> Self {
+        Reduction {
+            axes: axes.into(),
+            keepdims,
+            rule,
+        }
+    }
+
+    /// With the axes that the parameters name.
+    pub fn build(params: &Params, rule: R) -> Result<Box<dyn Operation>> {
+        let op = R::RECORD.name;
+        let axes = params.axes(op, "axes")?;
+        let keepdims = params.bool(op, "keepdims", false)?;
+        Ok(Box::new(Reduction::new(axes, keepdims, rule)))
+    }
+
+    /// Calls the operation.
+    pub fn of(&self, x: &Tensor) -> Result<Tensor> {
+        apply_one(self, &[x])
+    }
+
+    /// Calls the backward rule with a tensor whose values it does not read, but for those given.
+    pub fn backward_at(
+        &self,
+        grad_output: &Tensor,
+        x: &Tensor,
+        output: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let [grad] = match output {
+            Some(output) => {
+                self.expect_output(x, output)?;
+                backward_of(self, grad_output, &[x], output)?
+            }
+            None => {
+                let output = husk(grad_output.shape(), grad_output.dtype())?;
+                backward_of(self, grad_output, &[x], &output)?
+            }
+        };
+        Ok(grad)
+    }
+
+    /// An output given by hand must be one that the operation could have returned.
+    fn expect_output(&self, x: &Tensor, output: &Tensor) -> Result<()> {
+        let spec = self.infer(&[x])?.swap_remove(0);
+        let op = R::RECORD.name;
+        if *output.shape() != spec.shape {
+            return Err(Error::Shape {
+                op,
+                argument: "output",
+                expected: spec.shape.to_string(),
+                got: output.shape().clone(),
+            });
+        }
+        if output.dtype() != spec.dtype {
+            return Err(Error::DType {
+                op,
+                argument: "output",
+                expected: spec.dtype.name(),
+                got: output.dtype(),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl<R: Rule> Operation for Reduction<R> {
+    fn record(&self) -> &'static Record {
+        R::RECORD
+    }
+    fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
+        let (op, x) = (R::RECORD.name, inputs[0]);
+        let mut specs = infer_unary(op, x, R::TAKES)?;
+        let group = Group::new(op, x.shape(), &self.axes)?;
+        if R::NONEMPTY && group.count == 0 && !group.kept.contains(&0) {
+            let shape = x.shape().clone();
+            return Err(Error::Empty { op, shape });
+        }
+        specs[0].shape = group.shape(self.keepdims);
+        specs[0].dtype = R::dtype(x.dtype());
+        Ok(specs)
+    }
+    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+        let group = Group::new(R::RECORD.name, inputs[0].shape(), &self.axes)?;
+        let spec = specs.swap_remove(0);
+        Ok(smallvec![self.rule.forward(inputs[0], &group, spec)?])
+    }
+    fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+        let group = Group::new(R::RECORD.name, call.inputs[0].shape(), &self.axes)?;
+        call.one(|| self.rule.backward(call, &self.axes, &group))
+    }
+    fn reduces(&self) -> Option<(&Axes, bool)> {
+        Some((&self.axes, self.keepdims))
+    }
+}
+
+/// What gradients of this dtype are computed in where sums over many numbers are needed on the way.
+pub(super) fn wide(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        other => other,
+    }
+}
+
+/// Runs the expression with `$T` standing for a wrapping integer of the dtype's size: sums and
+/// products of signed and unsigned numbers have the same bits.
+macro_rules! match_words {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype.size() {
+            1 => {
+                type $T = std::num::Wrapping<u8>;
+                $body
+            }
+            2 => {
+                type $T = std::num::Wrapping<u16>;
+                $body
+            }
+            4 => {
+                type $T = std::num::Wrapping<u32>;
+                $body
+            }
+            _ => {
+                type $T = std::num::Wrapping<u64>;
+                $body
+            }
+        }
+    };
+}
+pub(super) use match_words;
+
+/// A new tensor of a float dtype whose elements the expression writes.
+macro_rules! fill_floats {
+    ($op:literal, $spec:expr, |$out:ident| $fill:expr) => {{
+        let $crate::ops::operation::Spec { shape, dtype } = $spec;
+        $crate::tensor::match_float!(dtype, T => {
+            $crate::Tensor::build($op, shape, dtype, |$out: &mut [T]| $fill)
+        }, else Err($crate::Error::DType {
+            op: $op,
+            argument: "x",
+            expected: "a float type",
+            got: dtype,
+        }))
+    }};
+}
+pub(super) use fill_floats;
+
+/// The parameter `axes`.
+pub(super) const AXES: Parameter = Parameter {
+    name: "axes",
+    what: "a list of axes, negative ones counted from the end; None for all",
+    default: Some("None"),
+};
+/// The parameter `keepdims`.
+pub(super) const KEEPDIMS: Parameter = Parameter {
+    name: "keepdims",
+    what: "whether reduced axes stay, with size 1",
+    default: Some("false"),
+};
+
+/// Shapes and axes that reductions are tested with; those that leave no element to reduce apart.
+pub(super) const CASES: [(&[usize], Option<&[i64]>); 13] = [
+    (&[5], None),
+    (&[3, 4], None),
+    (&[3, 4], Some(&[0])),
+    (&[3, 4], Some(&[1])),
+    (&[3, 4], Some(&[])),
+    (&[2, 3, 4], Some(&[1])),
+    (&[2, 3, 4], Some(&[0, 2])),
+    (&[2, 3, 4], Some(&[-1])),
+    (&[40, 3], Some(&[0])),
+    (&[3, 40], Some(&[1])),
+    (&[], None),
+    (&[1, 1], Some(&[0])),
+    (&[0, 3], Some(&[1])),
+];
+
+/// Reductions of nothing at all.
+pub(super) const EMPTY: [(&[usize], Option<&[i64]>); 3] = [
+    (&[0, 3], Some(&[0])),
+    (&[2, 0, 3], Some(&[-2, 0])),
+    (&[0], None),
+];
+
+/// Both parameters.
+pub(super) fn over(axes: Option<&[i64]>, keepdims: bool) -> Params {
+    Params::new().with("axes", axes).with("keepdims", keepdims)
+}
+
+/// A sample for each case, with and without `keepdims`.
+pub(super) fn samples(
+    s: &mut Sampler,
+    cases: &[(&[usize], Option<&[i64]>)],
+    draw: fn(&mut Sampler, &[usize]) -> Tensor,
+) {
+    for &(shape, axes) in cases {
+        for keepdims in [false, true] {
+            let x = draw(s, shape);
+            s.add([x], over(axes, keepdims));
+        }
+    }
+}
+
+/// Axes that are not there or named twice.
+pub(super) fn bad_axes(bad: &mut Bad, dtype: DType) {
+    let x = bad.ones(&[2, 3], dtype);
+    let list = |axes: &[i64]| Params::new().with("axes", axes);
+    let out = "axis 2 is out of range for 2 dimensions";
+    bad.add([x.clone()], list(&[2]), out);
+    let out = "axis -3 is out of range for 2 dimensions";
+    bad.add([x.clone()], list(&[0, -3]), out);
+    bad.add([x.clone()], list(&[1, -1]), "axis -1 is named twice");
+    let scalar = bad.ones(&[], dtype);
+    let out = "axis 0 is out of range for 0 dimensions";
+    bad.add([scalar], list(&[0]), out);
+    let number = Params::new().with("keepdims", 1);
+    bad.add([x.clone()], number, "keepdims is 1, expected true or false");
+    let dim = Params::new().with("dim", 1);
+    bad.add([x], dim, "has no parameter \"dim\"");
+}
+
+/// A dtype that only floats are expected in.
+pub(super) fn bad_ints(bad: &mut Bad) {
+    bad_axes(bad, DType::F64);
+    let ints = bad.ones(&[2], DType::I32);
+    bad.add(
+        [ints],
+        Params::new(),
+        "x has dtype i32, expected a float type",
+    );
+}
+
+/// A dtype that only numbers are expected in.
+pub(super) fn bad_masks(bad: &mut Bad) {
+    bad_axes(bad, DType::F64);
+    let mask = bad.ones(&[2], DType::Bool);
+    bad.add(
+        [mask],
+        Params::new(),
+        "x has dtype bool, expected a number type",
+    );
+}
+
+/// `y = Σ x` over the axes; 0 over an empty one.
+///
+/// The error does not grow with the number of terms: `f16`, `bf16` and `f32` are summed in `f64` and
+/// rounded once, `f64` in a tree. Whole numbers wrap around. The result has the same bits for any
+/// number of threads and any layout of the same values, as with every reduction.
+///
+/// ```
+/// use extensor::{sum, tensor};
+/// let x = tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(sum(&x, .., false)?.item::<f64>()?, 10.0);
+/// assert_eq!(sum(&x, 0, false)?.to_vec::<f64>()?, [4.0, 6.0]);
+/// assert_eq!(sum(&x, [-1], true)?.shape(), [2, 1]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn sum(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
+    Reduction::new(axes, keepdims, Sum).of(x)
+}
+
+/// The gradient of [`sum`]: `grad_output` for every term. A broadcast view: no memory is written.
+pub fn sum_backward(
+    grad_output: &Tensor,
+    input_shape: &[usize],
+    axes: impl Into<Axes>,
+    keepdims: bool,
+) -> Result<Tensor> {
+    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    Reduction::new(axes, keepdims, Sum).backward_at(grad_output, &x, None)
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Sum;
+
+impl Rule for Sum {
+    const RECORD: &'static Record = &Record {
+        name: "sum",
+        family: Family::Reduction,
+        formula: "y = Σ x",
+        derivative: "y′ = 1 for every term",
+        conventions: "0 over an empty axis; whole numbers wrap around",
+        params: &[AXES, KEEPDIMS],
+        backward: "sum_backward(grad_output, input_shape, axes, keepdims)",
+        class: Class::Reduction,
+        needs: Needs::Shapes,
+        build: |p| Reduction::build(p, Sum),
+        samples: |s| {
+            samples(s, &CASES, |s, shape| s.normal(shape));
+            samples(s, &EMPTY, |s, shape| s.normal(shape));
+        },
+        errors: bad_masks,
+        ..Record::BLANK
+    };
+    const TAKES: Takes = Takes::Numbers;
+
+    fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
+        let Spec { shape, dtype } = spec;
+        match_float!(dtype, T => Tensor::build("sum", shape, dtype, |out: &mut [T]| {
+            reduce::float_sum(x.view(), &group.mask, out)
+        }), else match_words!(dtype, T => Tensor::build("sum", shape, dtype, |out: &mut [T]| {
+            reduce::sum(x.view(), &group.mask, out)
+        })))
+    }
+    fn backward(&self, call: &Backward<'_>, _: &Axes, group: &Group) -> Result<Tensor> {
+        ops::broadcast_to(&group.keep(call.grad())?, call.inputs[0].shape())
+    }
+}
+
+/// `y = Σ x / n` over the axes, summed as [`sum`] does and rounded once; NaN over an empty one.
+///
+/// ```
+/// use extensor::{mean, tensor};
+/// let x = tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(mean(&x, 1, false)?.to_vec::<f64>()?, [1.5, 3.5]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn mean(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
+    Reduction::new(axes, keepdims, Mean).of(x)
+}
+
+/// The gradient of [`mean`]: `grad_output / n` for every term. A broadcast view.
+pub fn mean_backward(
+    grad_output: &Tensor,
+    input_shape: &[usize],
+    axes: impl Into<Axes>,
+    keepdims: bool,
+) -> Result<Tensor> {
+    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    Reduction::new(axes, keepdims, Mean).backward_at(grad_output, &x, None)
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Mean;
+
+/// `g / n`.
+struct Over(f64);
+
+impl Formula<1> for Over {
+    #[inline(always)]
+    fn f<R: Real>(&self, [g]: [R; 1]) -> R {
+        g / g.lit(self.0)
+    }
+}
+
+impl Rule for Mean {
+    const RECORD: &'static Record = &Record {
+        name: "mean",
+        family: Family::Reduction,
+        formula: "y = Σ x / n",
+        derivative: "y′ = 1/n for every term",
+        conventions: "NaN over an empty axis",
+        params: &[AXES, KEEPDIMS],
+        backward: "mean_backward(grad_output, input_shape, axes, keepdims)",
+        class: Class::Reduction,
+        needs: Needs::Shapes,
+        build: |p| Reduction::build(p, Mean),
+        samples: |s| samples(s, &CASES, |s, shape| s.normal(shape)),
+        errors: bad_ints,
+        ..Record::BLANK
+    };
+    const TAKES: Takes = Takes::Floats;
+
+    fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
+        fill_floats!("mean", spec, |out| reduce::mean(x.view(), &group.mask, out))
+    }
+    fn backward(&self, call: &Backward<'_>, _: &Axes, group: &Group) -> Result<Tensor> {
+        let g = call.grad();
+        let spec = Spec {
+            shape: g.shape().clone(),
+            dtype: g.dtype(),
+        };
+        let share = Formulas(Over(group.count as f64));
+        let share = map_real("mean_backward", &share, [g], spec)?;
+        ops::broadcast_to(&group.keep(&share)?, call.inputs[0].shape())
+    }
+}

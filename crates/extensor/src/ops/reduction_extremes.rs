@@ -1,0 +1,382 @@
+//! The largest and the smallest, and where they are; whether any or all are true.
+
+use super::operation::{Backward, Spec};
+use super::params::Params;
+use super::pointwise::{Takes, map_real};
+use super::record::{Class, Family, Input, Needs, Parameter, Record};
+use super::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
+use super::reduction::{bad_axes, bad_masks, over, samples, wide};
+use super::samples::{Bad, Sampler};
+use crate::tensor::{match_float, match_int};
+use crate::{Axes, DType, Error, Result, Tensor, ops};
+use extensor_kernels::map::{Formula, Formulas};
+use extensor_kernels::number::Real;
+use extensor_kernels::reduce;
+use smallvec::smallvec;
+use std::num::Wrapping;
+
+/// `share` where `x` is the extreme value `y`, 0 elsewhere; NaN for NaN.
+struct Chosen;
+
+impl Formula<3> for Chosen {
+    #[inline(always)]
+    fn f<R: Real>(&self, [share, x, y]: [R; 3]) -> R {
+        let other = R::select(y.is_nan(), y, share.lit(0.0));
+        R::select(x.eq(y), share, other)
+    }
+}
+
+/// `g / n`.
+struct Share;
+
+impl Formula<2> for Share {
+    #[inline(always)]
+    fn f<R: Real>(&self, [g, n]: [R; 2]) -> R {
+        g / n
+    }
+}
+
+/// The gradient of the extreme value `y`: shared equally among all that are equal to it.
+fn among_ties(
+    op: &'static str,
+    call: &Backward<'_>,
+    y: &Tensor,
+    axes: &Axes,
+    group: &Group,
+) -> Result<Tensor> {
+    let (g, x) = (group.keep(call.grad())?, call.inputs[0]);
+    let (dtype, counted) = (g.dtype(), wide(g.dtype()));
+    let ties = ops::cast(&ops::equal(x, y)?, counted)?;
+    let ties = ops::sum(&ties, axes.clone(), true)?;
+    let spec = Spec {
+        shape: group.kept.clone(),
+        dtype: counted,
+    };
+    let share = map_real(op, &Formulas(Share), [&g, &ties], spec)?;
+    let spec = Spec {
+        shape: x.shape().clone(),
+        dtype,
+    };
+    map_real(op, &Formulas(Chosen), [&share, x, y], spec)
+}
+
+/// Defines the largest or the smallest.
+macro_rules! extreme {
+    (
+        $(#[$doc:meta])*
+        $name:ident, $backward:ident, $Op:ident: $kernel:path, $formula:literal, $sign:literal
+    ) => {
+        $(#[$doc])*
+        pub fn $name(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
+            Reduction::new(axes, keepdims, $Op).of(x)
+        }
+
+        #[doc = concat!("The gradient of [`", stringify!($name), "`]: `grad_output`, shared equally among all elements equal to the result.")]
+        pub fn $backward(
+            grad_output: &Tensor,
+            x: &Tensor,
+            axes: impl Into<Axes>,
+            keepdims: bool,
+        ) -> Result<Tensor> {
+            Reduction::new(axes, keepdims, $Op).backward_at(grad_output, x, None)
+        }
+
+        #[derive(Clone, Debug)]
+        pub(super) struct $Op;
+
+        impl Rule for $Op {
+            const RECORD: &'static Record = &Record {
+                name: stringify!($name),
+                family: Family::Reduction,
+                formula: $formula,
+                derivative: "y′ = [x = y] / (number of elements equal to y)",
+                conventions: "ties share the gradient equally; NaN gives NaN; an empty axis is an error",
+                params: &[AXES, KEEPDIMS],
+                backward: concat!(stringify!($backward), "(grad_output, x, axes, keepdims)"),
+                class: Class::Reduction,
+                build: |p| Reduction::build(p, $Op),
+                samples: |s| {
+                    samples(s, &CASES, |s, shape| s.apart(shape));
+                    ties(s, $sign);
+                },
+                errors: bad_extremes,
+                ..Record::BLANK
+            };
+            const TAKES: Takes = Takes::Numbers;
+            const NONEMPTY: bool = true;
+
+            fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
+                let Spec { shape, dtype } = spec;
+                let op = stringify!($name);
+                match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
+                    $kernel(x.view(), &group.mask, out)
+                }), else match_int!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
+                    $kernel(x.view(), &group.mask, out)
+                }), else Err(Error::DType { op, argument: "x", expected: "a number type", got: dtype })))
+            }
+            fn backward(&self, call: &Backward<'_>, axes: &Axes, group: &Group) -> Result<Tensor> {
+                let y = $name(call.inputs[0], axes.clone(), true)?;
+                among_ties(stringify!($backward), call, &y, axes, group)
+            }
+        }
+    };
+}
+
+fn ties(s: &mut Sampler, sign: f64) {
+    let x = crate::tensor([1.0, 3.0, 2.0, 3.0].map(|v| sign * v));
+    let axes: Option<&[i64]> = Some(&[0]);
+    s.add_kink([x], over(axes, false), "ties share the gradient equally");
+    let x = crate::tensor([[1.0; 4]; 3]);
+    s.add_kink([x], over(Some(&[1]), true), "all tied");
+}
+
+fn bad_extremes(bad: &mut Bad) {
+    bad_masks(bad);
+    let message = "there is no such element in an empty axis";
+    for (shape, axes) in EMPTY {
+        let x = bad.ones(shape, DType::F64);
+        bad.add([x], over(axes, false), message);
+    }
+}
+
+extreme! {
+    /// `y = max x` over the axes; NaN if there is one, an error over an empty axis.
+    ///
+    /// ```
+    /// use extensor::{max_reduce, max_reduce_backward, tensor};
+    /// let x = tensor([1.0, 3.0, 2.0, 3.0]);
+    /// assert_eq!(max_reduce(&x, .., false)?.item::<f64>()?, 3.0);
+    /// let grad = max_reduce_backward(&tensor(1.0), &x, .., false)?;
+    /// assert_eq!(grad.to_vec::<f64>()?, [0.0, 0.5, 0.0, 0.5]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    max_reduce, max_reduce_backward, Max: reduce::maximum, "y = max x", 1.0
+}
+
+extreme! {
+    /// `y = min x` over the axes; NaN if there is one, an error over an empty axis.
+    ///
+    /// ```
+    /// use extensor::{min_reduce, tensor};
+    /// let x = tensor([[4, 1], [2, 3]]);
+    /// assert_eq!(min_reduce(&x, 1, false)?.to_vec::<i32>()?, [1, 2]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    min_reduce, min_reduce_backward, Min: reduce::minimum, "y = min x", -1.0
+}
+
+/// The parameter `axis` of [`argmax`] and [`argmin`].
+const AXIS: Parameter = Parameter {
+    name: "axis",
+    what: "an axis, negative if counted from the end; None: all, in row-major order",
+    default: Some("None"),
+};
+
+/// Defines where the largest or the smallest is.
+macro_rules! position {
+    ($(#[$doc:meta])* $name:ident, $Op:ident: $which:ident, $formula:literal) => {
+        $(#[$doc])*
+        pub fn $name(x: &Tensor, axis: impl Into<Option<i64>>, keepdims: bool) -> Result<Tensor> {
+            Reduction::new(one_or_all(axis.into()), keepdims, $Op).of(x)
+        }
+
+        #[derive(Clone, Debug)]
+        pub(super) struct $Op;
+
+        impl Rule for $Op {
+            const RECORD: &'static Record = &Record {
+                name: stringify!($name),
+                family: Family::Reduction,
+                formula: $formula,
+                derivative: "none: the result is an index",
+                conventions: "the first of several; the first NaN if there is one; an empty axis is an error",
+                inputs: &[Input::constant("x")],
+                params: &[AXIS, KEEPDIMS],
+                class: Class::Constant,
+                order: 0,
+                needs: Needs::Shapes,
+                build: |p| {
+                    let axis = p.optional_int(stringify!($name), "axis")?;
+                    let keepdims = p.bool(stringify!($name), "keepdims", false)?;
+                    Ok(Box::new(Reduction::new(one_or_all(axis), keepdims, $Op)))
+                },
+                samples: |s| {
+                    for (shape, axes) in CASES {
+                        let axis = match axes {
+                            Some(&[axis]) => Some(axis),
+                            Some(_) => continue,
+                            None => None,
+                        };
+                        for keepdims in [false, true] {
+                            let x = s.apart(shape);
+                            s.add([x], at(axis, keepdims));
+                        }
+                    }
+                    let x = crate::tensor([2.0, 1.0, 2.0, 1.0]);
+                    s.add_kink([x], at(Some(0), false), "the first of several");
+                    let x = crate::tensor([2.0, f64::NAN, 3.0, f64::NAN]);
+                    s.add_kink([x], at(None, false), "the first NaN");
+                },
+                errors: |bad| {
+                    let x = bad.ones(&[2, 3], DType::F64);
+                    bad.add([x.clone()], at(Some(2), false), "axis 2 is out of range for 2 dimensions");
+                    let list = Params::new().with("axis", [0, 1]);
+                    bad.add([x], list, "axis is [0, 1], expected a whole number");
+                    let none = bad.ones(&[2, 0], DType::F64);
+                    bad.add([none], at(Some(1), false), "there is no such element in an empty axis");
+                    let mask = bad.ones(&[2], DType::Bool);
+                    bad.add([mask], at(None, false), "x has dtype bool, expected a number type");
+                },
+                ..Record::BLANK
+            };
+            const TAKES: Takes = Takes::Numbers;
+            const NONEMPTY: bool = true;
+
+            fn dtype(_: DType) -> DType {
+                DType::I64
+            }
+            fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
+                position(stringify!($name), reduce::Which::$which, x, group, spec)
+            }
+            fn backward(&self, _: &Backward<'_>, _: &Axes, _: &Group) -> Result<Tensor> {
+                no_derivative(stringify!($name))
+            }
+        }
+    };
+}
+
+fn one_or_all(axis: Option<i64>) -> Axes {
+    axis.map_or(Axes::All, |axis| Axes::List(smallvec![axis]))
+}
+
+fn at(axis: Option<i64>, keepdims: bool) -> Params {
+    Params::new().with("axis", axis).with("keepdims", keepdims)
+}
+
+fn no_derivative(op: &'static str) -> Result<Tensor> {
+    Err(Error::NotDifferentiable {
+        op,
+        argument: "x".into(),
+        reason: "the operation has no derivative",
+    })
+}
+
+fn position(
+    op: &'static str,
+    which: reduce::Which,
+    x: &Tensor,
+    group: &Group,
+    spec: Spec,
+) -> Result<Tensor> {
+    Tensor::build(op, spec.shape, DType::I64, |out: &mut [i64]| {
+        match_float!(x.dtype(), T => reduce::arg::<T>(which, x.view(), &group.mask, out), else {
+            match_int!(x.dtype(), T => reduce::arg::<T>(which, x.view(), &group.mask, out), else {
+                reduce::arg::<Wrapping<u8>>(which, x.view(), &group.mask, out)
+            })
+        })
+    })
+}
+
+position! {
+    /// The index of the largest element along an axis, or among all elements in row-major order: the
+    /// first of several, the first NaN if there is one; an error over an empty axis.
+    ///
+    /// ```
+    /// use extensor::{argmax, tensor};
+    /// let x = tensor([[1.0, 5.0, 5.0], [7.0, 0.0, 2.0]]);
+    /// assert_eq!(argmax(&x, 1, false)?.to_vec::<i64>()?, [1, 0]);
+    /// assert_eq!(argmax(&x, None, false)?.item::<i64>()?, 3);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    argmax, ArgMax: Largest, "y = the first i with x[i] = max x"
+}
+
+position! {
+    /// The index of the smallest element along an axis, or among all elements in row-major order: the
+    /// first of several, the first NaN if there is one; an error over an empty axis.
+    ///
+    /// ```
+    /// use extensor::{argmin, tensor};
+    /// assert_eq!(argmin(&tensor([3, 1, 2, 1]), 0, false)?.item::<i64>()?, 1);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    argmin, ArgMin: Smallest, "y = the first i with x[i] = min x"
+}
+
+/// Defines a question about masks.
+macro_rules! quantifier {
+    ($(#[$doc:meta])* $name:ident, $Op:ident: $kernel:path, $formula:literal, $conventions:literal) => {
+        $(#[$doc])*
+        pub fn $name(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
+            Reduction::new(axes, keepdims, $Op).of(x)
+        }
+
+        #[derive(Clone, Debug)]
+        pub(super) struct $Op;
+
+        impl Rule for $Op {
+            const RECORD: &'static Record = &Record {
+                name: stringify!($name),
+                family: Family::Reduction,
+                formula: $formula,
+                derivative: "none: the result is a mask",
+                domain: "masks",
+                conventions: $conventions,
+                inputs: &[Input::constant("x")],
+                params: &[AXES, KEEPDIMS],
+                class: Class::Constant,
+                order: 0,
+                needs: Needs::Shapes,
+                build: |p| Reduction::build(p, $Op),
+                samples: |s| {
+                    samples(s, &CASES, |s, shape| s.mask(shape));
+                    samples(s, &EMPTY, |s, shape| s.mask(shape));
+                },
+                errors: |bad| {
+                    bad_axes(bad, DType::Bool);
+                    let x = bad.ones(&[2], DType::F32);
+                    bad.add([x], Params::new(), "x has dtype f32, expected bool");
+                },
+                ..Record::BLANK
+            };
+            const TAKES: Takes = Takes::Bools;
+
+            fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
+                let op = stringify!($name);
+                Tensor::build(op, spec.shape, DType::Bool, |out: &mut [Wrapping<u8>]| {
+                    $kernel(x.view(), &group.mask, out);
+                    for y in out {
+                        *y = Wrapping(u8::from(y.0 != 0));
+                    }
+                })
+            }
+            fn backward(&self, _: &Backward<'_>, _: &Axes, _: &Group) -> Result<Tensor> {
+                no_derivative(stringify!($name))
+            }
+        }
+    };
+}
+
+quantifier! {
+    /// Whether any element is true; false over an empty axis.
+    ///
+    /// ```
+    /// use extensor::{any, tensor};
+    /// let x = tensor([[true, false], [false, false]]);
+    /// assert_eq!(any(&x, 1, false)?.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    any, Any: reduce::maximum, "y = any x is true", "false over an empty axis"
+}
+
+quantifier! {
+    /// Whether all elements are true; true over an empty axis.
+    ///
+    /// ```
+    /// use extensor::{all, tensor};
+    /// let x = tensor([[true, true], [true, false]]);
+    /// assert_eq!(all(&x, 1, false)?.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    all, All: reduce::minimum, "y = all x are true", "true over an empty axis"
+}

@@ -1,0 +1,197 @@
+//! The product of many numbers.
+
+use super::operation::{Backward, Spec};
+use super::pointwise::{Takes, map_real, map_real_mask};
+use super::record::{Class, Family, Needs, Record};
+use super::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
+use super::reduction::{bad_masks, match_words, over, samples, wide};
+use crate::tensor::match_float;
+use crate::{Axes, DType, Result, Shape, Tensor, ops};
+use extensor_kernels::map::{Formula, Formulas, RealPredicate};
+use extensor_kernels::number::Real;
+use extensor_kernels::reduce;
+
+/// `y = ∏ x` over the axes; 1 over an empty one.
+///
+/// `f16`, `bf16` and `f32` are multiplied in `f64` and rounded once. A product is 0, infinite or NaN
+/// only if its true value is, whatever its parts do on the way. Whole numbers wrap around.
+///
+/// ```
+/// use extensor::{prod, tensor};
+/// assert_eq!(prod(&tensor([1e200, 1e200, 1e-300]), .., false)?.item::<f64>()?, 1e100);
+/// assert_eq!(prod(&tensor([[1, 2], [3, 4]]), 1, false)?.to_vec::<i32>()?, [2, 12]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn prod(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
+    Reduction::new(axes, keepdims, Prod).of(x)
+}
+
+/// The gradient of [`prod`]: the product of all the other elements, times `grad_output`, from input
+/// and output; right with any number of zeros.
+pub fn prod_backward(
+    grad_output: &Tensor,
+    x: &Tensor,
+    output: &Tensor,
+    axes: impl Into<Axes>,
+    keepdims: bool,
+) -> Result<Tensor> {
+    Reduction::new(axes, keepdims, Prod).backward_at(grad_output, x, Some(output))
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Prod;
+
+/// `a·b`, and 0 where one is 0 and the other has left the range of the numbers.
+#[inline(always)]
+fn times<R: Real>(a: R, b: R) -> R {
+    let product = a * b;
+    let invented = product.is_nan() & !a.is_nan() & !b.is_nan();
+    R::select(invented, a.lit(0.0), product)
+}
+
+/// `a·b`.
+struct Times;
+
+impl Formula<2> for Times {
+    #[inline(always)]
+    fn f<R: Real>(&self, [a, b]: [R; 2]) -> R {
+        times(a, b)
+    }
+}
+
+/// `g · y/x`.
+struct Quotient;
+
+impl Formula<3> for Quotient {
+    #[inline(always)]
+    fn f<R: Real>(&self, [g, x, y]: [R; 3]) -> R {
+        times(g, y / x)
+    }
+}
+
+/// Whether a number has all its bits: neither 0 nor near it, nor infinite nor NaN.
+struct Normal(f64);
+
+impl RealPredicate for Normal {
+    #[inline(always)]
+    fn f<R: Real>(&self, y: R) -> R::Mask {
+        y.lit(self.0).le(y.abs()) & y.is_finite()
+    }
+}
+
+/// For each row of a matrix and each of its elements the product of all the others, in blocks: those
+/// of its own block times those of the other blocks. Nothing is divided, so zeros do no harm, and it
+/// can be differentiated any number of times.
+fn others(x: &Tensor) -> Result<Tensor> {
+    let (rows, n) = (x.shape()[0], x.shape()[1]);
+    let block = block_size(n);
+    let blocks = ops::reshape(x, [rows, n / block, 1, block])?;
+    let pairs = ops::broadcast_to(&blocks, [rows, n / block, block, block])?;
+    let diagonal = ops::cast(&Tensor::eye(block, block, DType::U8)?, DType::Bool)?;
+    let one = Tensor::scalar_of(1.0, x.dtype())?;
+    let within = prod(&ops::where_(&diagonal, &one, &pairs)?, -1, false)?;
+    if block == n {
+        return ops::reshape(&within, [rows, n]);
+    }
+    let outside = others(&ops::reshape(
+        &prod(&blocks, -1, false)?,
+        [rows, n / block],
+    )?)?;
+    let outside = ops::reshape(&outside, [rows, n / block, 1])?;
+    let spec = Spec {
+        shape: within.shape().clone(),
+        dtype: x.dtype(),
+    };
+    let both = map_real("prod_backward", &Formulas(Times), [&within, &outside], spec)?;
+    ops::reshape(&both, [rows, n])
+}
+
+/// A divisor of `n` above 1, of at most 8 if there is one.
+fn block_size(n: usize) -> usize {
+    let small = (2..=8.min(n)).rev().find(|&b| n.is_multiple_of(b));
+    small.unwrap_or_else(|| {
+        let root = n.isqrt();
+        let larger = (9..=root).find(|&b| n.is_multiple_of(b));
+        larger.unwrap_or(n.max(1))
+    })
+}
+
+impl Rule for Prod {
+    const RECORD: &'static Record = &Record {
+        name: "prod",
+        family: Family::Reduction,
+        formula: "y = ∏ x",
+        derivative: "y′ = ∏ of the other elements",
+        conventions: "1 over an empty axis; whole numbers wrap around",
+        params: &[AXES, KEEPDIMS],
+        backward: "prod_backward(grad_output, x, output, axes, keepdims)",
+        class: Class::Reduction,
+        needs: Needs::InputsAndOutputs,
+        build: |p| Reduction::build(p, Prod),
+        samples: |s| {
+            samples(s, &CASES, |s, shape| s.away(-1.6, 1.6, &[0.0], shape));
+            samples(s, &EMPTY, |s, shape| s.normal(shape));
+            let one: [f64; 3] = [2.0, 0.0, 3.0];
+            s.add_noted([crate::tensor(one)], over(Some(&[0]), false), "one zero");
+            let two: [f64; 3] = [2.0, 0.0, 0.0];
+            s.add_noted([crate::tensor(two)], over(Some(&[0]), false), "two zeros");
+            let mixed = crate::tensor([[[2.0, 0.0], [3.0, 0.5]], [[0.0, 0.0], [1.5, -2.0]]]);
+            s.add_noted(
+                [mixed.clone()],
+                over(Some(&[0, 2]), true),
+                "zeros, two axes",
+            );
+            s.add_noted([mixed], over(None, false), "three zeros");
+        },
+        errors: bad_masks,
+        ..Record::BLANK
+    };
+    const TAKES: Takes = Takes::Numbers;
+
+    fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
+        let Spec { shape, dtype } = spec;
+        match_float!(dtype, T => Tensor::build("prod", shape, dtype, |out: &mut [T]| {
+            reduce::float_product(x.view(), &group.mask, out)
+        }), else match_words!(dtype, T => Tensor::build("prod", shape, dtype, |out: &mut [T]| {
+            reduce::product(x.view(), &group.mask, out)
+        })))
+    }
+
+    fn backward(&self, call: &Backward<'_>, _: &Axes, group: &Group) -> Result<Tensor> {
+        let (g, x, y) = (call.grad(), call.inputs[0], call.output());
+        if x.is_empty() {
+            return x.zeros_like();
+        }
+        let g = group.keep(g)?;
+        let dtype = wide(g.dtype());
+        let spec = Spec {
+            shape: x.shape().clone(),
+            dtype,
+        };
+        let least = match g.dtype() {
+            DType::F16 => 6.103515625e-5,
+            DType::F64 => f64::MIN_POSITIVE,
+            _ => f64::from(f32::MIN_POSITIVE),
+        };
+        // A product that has all its bits has no zero among its factors: it can be divided by them.
+        let normal = map_real_mask("prod_backward", Normal(least), y)?;
+        if ops::all(&normal, .., false)?.item::<bool>()? {
+            let y = group.keep(y)?;
+            return map_real("prod_backward", &Formulas(Quotient), [&g, x, &y], spec);
+        }
+        // The reduced axes last and in one, and back again.
+        let axes = 0..x.ndim();
+        let (kept, reduced): (Vec<usize>, Vec<usize>) = axes.partition(|&axis| !group.mask[axis]);
+        let order: Vec<usize> = kept.into_iter().chain(reduced).collect();
+        let mut back = vec![0i64; order.len()];
+        for (to, &from) in order.iter().enumerate() {
+            back[from] = to as i64;
+        }
+        let forth: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
+        let turned = ops::transpose(&ops::cast(x, dtype)?, Some(&forth[..]))?;
+        let matrix = Shape::from([x.len() / group.count, group.count]);
+        let others = others(&ops::reshape(&turned, &matrix)?)?;
+        let others = ops::transpose(&ops::reshape(&others, turned.shape())?, Some(&back[..]))?;
+        map_real("prod_backward", &Formulas(Times), [&g, &others], spec)
+    }
+}
