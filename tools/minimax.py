@@ -1,4 +1,4 @@
-"""Prints the polynomial coefficients of crates/extensor-kernels/src/math/constants.rs.
+"""Prints the numbers of crates/extensor-kernels/src/math/constants.rs.
 
     python tools/minimax.py            (needs mpmath)
 
@@ -153,8 +153,33 @@ POLYNOMIALS = [
 ]
 
 
+# Constants in two parts: name, value, bits of the first part for f32 and for f64.
+PAIRS = [
+    ("LOG2_FIRST", 2 / LN2, (24, 53)),
+    ("LOG2_SECOND", 2 / (3 * LN2), (24, 53)),
+    ("LN_2", LN2, (24, 53)),
+    ("LOG2_E", 1 / LN2, (24, 53)),
+    ("LOG10_E", 1 / ln(10), (24, 53)),
+    ("LN_2_SPLIT", LN2, (15, 42)),
+    ("LOG10_2_SPLIT", LN2 / ln(10), (15, 42)),
+]
+
+
+def rounded_to(x, bits):
+    """x, which is positive, rounded to so many significant bits."""
+    unit = mpf(2) ** (mp.floor(log(x, 2)) + 1 - bits)
+    return mp.nint(x / unit) * unit
+
+
 def main():
     chosen = sys.argv[1:]
+    for name, value, sizes in PAIRS:
+        if chosen and name not in chosen:
+            continue
+        for kind, bits in zip(("f32", "f64"), sizes):
+            first = rounded_to(value, bits)
+            second = to_format(value - first, kind)
+            print(f"{name} {kind}: ({shortest(first, kind)}, {shortest(second, kind)})")
     for name, function, weight, (low, high), degrees in POLYNOMIALS:
         if chosen and name not in chosen:
             continue

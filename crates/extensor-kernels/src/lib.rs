@@ -14,4 +14,5 @@ pub mod number;
 pub mod par;
 pub mod random;
 pub mod reduce;
+pub mod reduced;
 pub mod view;

@@ -114,20 +114,18 @@ macro_rules! reduced {
                 None
             }
             fn widen(from: &[Self], to: &mut [f32]) {
-                use half::slice::HalfFloatSliceExt;
-                from.convert_to_f32_slice(to);
+                crate::reduced::widen(from, to);
             }
             fn narrow(from: &[f32], to: &mut [Self]) {
-                use half::slice::HalfFloatSliceExt;
-                to.convert_from_f32_slice(from);
+                crate::reduced::narrow(from, to);
             }
             #[inline(always)]
             fn wide(self) -> f32 {
-                self.to_f32()
+                crate::reduced::Reduced::widened(self)
             }
             #[inline(always)]
             fn from_wide(wide: f32) -> Self {
-                <$t>::from_f32(wide)
+                crate::reduced::Reduced::narrowed(wide)
             }
         }
     )*};

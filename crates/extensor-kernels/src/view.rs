@@ -84,19 +84,19 @@ pub fn in_bounds(len: usize, offset: usize, shape: &[usize], strides: &[isize]) 
     if shape.len() != strides.len() {
         return false;
     }
-    let (mut low, mut high) = (offset as i128, offset as i128);
+    let (mut low, mut high) = (offset as isize, offset as isize);
+    let mut fits = low >= 0;
     for (&size, &stride) in shape.iter().zip(strides) {
         if size == 0 {
             return true;
         }
-        let reach = (size as i128 - 1) * stride as i128;
-        if reach < 0 {
-            low += reach;
-        } else {
-            high += reach;
-        }
+        let (reach, lost) = (size as isize - 1).overflowing_mul(stride);
+        let side = if reach < 0 { &mut low } else { &mut high };
+        let (moved, also_lost) = side.overflowing_add(reach);
+        *side = moved;
+        fits &= size <= isize::MAX as usize && !lost && !also_lost;
     }
-    low >= 0 && high < len as i128
+    fits && low >= 0 && (high as usize) < len
 }
 
 /// Axes merged where possible: (size, stride), innermost last, sizes above 1.

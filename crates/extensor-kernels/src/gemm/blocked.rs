@@ -44,7 +44,7 @@ impl<T> Target<T> {
     /// # Safety
     /// Element `(i, j)` must exist.
     #[inline(always)]
-    unsafe fn at(self, i: usize, j: usize) -> Target<T> {
+    pub(super) unsafe fn at(self, i: usize, j: usize) -> Target<T> {
         // SAFETY: the caller's promise.
         let first = unsafe { self.first.add(i * self.row + j * self.col) };
         Target { first, ..self }

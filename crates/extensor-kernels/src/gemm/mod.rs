@@ -3,14 +3,15 @@
 //! Operands may have any strides; a transposed or broadcast operand costs what a plain one does.
 //! There are three kernels:
 //!
-//! * `m == 1` or `n == 1`: [`vector`] reads the matrix once, at the speed of memory;
-//! * small products: [`direct`] reads the operands where they lie;
-//! * all others: [`blocked`] packs cache-size blocks through [`Source`] and shares tiles of C
+//! * `m == 1` or `n == 1`: `vector` reads the matrix once, at the speed of memory;
+//! * small products: `direct` reads the operands where they lie;
+//! * all others: `blocked` packs cache-size blocks through [`Source`] and shares tiles of C
 //!   among the threads.
 //!
 //! Whether the first runs depends on the shape alone. The other two compute the same: every element
 //! of C is one chain of fused multiply-adds in the order of the depth. So a result depends on the
-//! shape and the type, never on strides, alignment, threads or instruction set. Nothing is skipped: zero times infinity is NaN here too.
+//! shape and the type, never on strides, alignment, threads or instruction set. Nothing is skipped:
+//! zero times infinity is NaN here too.
 
 mod blocked;
 mod direct;

@@ -23,8 +23,8 @@ pub unsafe trait Simd: Copy + 'static {
     type Mask: Copy;
     /// Numbers in a register.
     const LANES: usize;
-    /// Rows of the largest register tile, which is two registers wide: as many accumulators as
-    /// there are registers, less those that hold the two operands.
+    /// Rows of the largest register tile, which is three registers wide: as many accumulators as
+    /// there are registers, less those that hold the operands.
     const ROWS: usize;
     /// The side of the square that [`transpose`](Self::transpose) turns.
     const BLOCK: usize;

@@ -72,7 +72,7 @@ pub(super) unsafe fn product<T: Element>(
     scratch::with(rows * segments, |sums: &mut [T::Acc]| {
         let part = Target {
             first: sums.as_mut_ptr(),
-            row: 1,
+            row: rows,
             col: 1,
         };
         par::parallel_for(tasks, |task| {
@@ -80,12 +80,9 @@ pub(super) unsafe fn product<T: Element>(
             let rows_here = block * height..rows.min((block + 1) * height);
             let depth = at * segment..k.min((at + 1) * segment);
             // SAFETY: segment `at` has its own `rows` sums.
-            let y = unsafe {
-                Target {
-                    first: part.first_at(at * rows),
-                    row: 1,
-                    col: 1,
-                }
+            let y = Target {
+                row: 1,
+                ..unsafe { part.at(at, 0) }
             };
             dispatch(Sums {
                 a,
@@ -107,15 +104,6 @@ pub(super) unsafe fn product<T: Element>(
             unsafe { put(y, i, sum, accumulate) };
         }
     });
-}
-
-impl<R> Target<R> {
-    /// # Safety
-    /// Element `i` must exist.
-    unsafe fn first_at(&self, i: usize) -> *mut R {
-        // SAFETY: the caller's promise.
-        unsafe { self.first.add(i) }
-    }
 }
 
 /// # Safety

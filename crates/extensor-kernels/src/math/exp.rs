@@ -152,7 +152,7 @@ pub fn sigmoid<F: Constants>(x: F) -> F {
     let (k, p) = exp_dd(F::select(low < bottom, bottom, low));
     let p = p.renormalized();
     let (a, b) = two_powers(k);
-    let below = p.scaled(a).scaled(b).added_to(one);
+    let below = p.scaled(a * b).added_to(one);
     let negative = x < F::lit(0.0);
     let above = Dd::select(negative, p, Dd::new(one, F::lit(0.0)));
     let ratio = above.over(below).value();

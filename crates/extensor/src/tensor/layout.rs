@@ -4,11 +4,24 @@ use super::shape::Strides;
 use crate::Shape;
 
 /// A shape with the step between neighbours along each axis, and where the first element lies.
-#[derive(Clone, PartialEq)]
+#[derive(PartialEq)]
 pub(crate) struct Layout {
     pub shape: Shape,
     pub strides: Strides,
     pub offset: usize,
+}
+
+impl Clone for Layout {
+    #[inline]
+    fn clone(&self) -> Layout {
+        // One copy of memory for the strides; the derived one goes element by element.
+        let strides = Strides::from_slice(&self.strides);
+        Layout {
+            shape: self.shape.clone(),
+            strides,
+            offset: self.offset,
+        }
+    }
 }
 
 impl Layout {
