@@ -4,8 +4,10 @@
 //! derivative is. SIMD, threads and every `unsafe` of the CPU live here.
 
 pub mod buffer;
+pub mod cast;
 pub mod copy;
 pub mod gemm;
+pub mod index;
 pub mod isa;
 pub mod map;
 pub mod math;

@@ -48,6 +48,8 @@ native!(
     Wrapping<u64> = Wrapping(0)
 );
 
+native!(crate::cast::Truth = crate::cast::Truth::FALSE);
+
 /// A storage type and the type it is computed in: reduced precisions are widened to `f32` and
 /// rounded once at the end, every other type is computed in itself.
 pub trait Compute: Native {

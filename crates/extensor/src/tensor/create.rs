@@ -2,6 +2,7 @@
 
 use super::{DType, Element, Error, Layout, Result, Shape, Storage, Tensor};
 use super::{match_bits, match_float};
+use extensor_kernels::cast::{round_bf16, round_f16};
 use extensor_kernels::native::{Compute, Native};
 use half::{bf16, f16};
 
@@ -341,12 +342,12 @@ pub(crate) trait FromF64: Compute {
 
 impl FromF64 for f16 {
     fn from_f64(x: f64) -> f16 {
-        f16::from_f64(x)
+        round_f16(x)
     }
 }
 impl FromF64 for bf16 {
     fn from_f64(x: f64) -> bf16 {
-        bf16::from_f64(x)
+        round_bf16(x)
     }
 }
 impl FromF64 for f32 {
