@@ -4,6 +4,7 @@
 //! four types (`f32`, `f64`, `i64`, `u64`) that its own type widens to exactly ([`Source`]) and that
 //! the target's rounds from ([`Target`]), block by block in the first cache.
 
+use crate::isa::{Kernel, dispatch_narrow};
 use crate::native::{Compute, Native};
 use crate::par::parallel_chunks;
 use crate::view::{Gather, View};
@@ -160,11 +161,10 @@ macro_rules! reduced {
         }
         impl Target<f64> for $t {
             fn narrow(from: &[f64], to: &mut [$t]) {
-                const PIECE: usize = 64;
-                let mut odd = [0f32; PIECE];
-                for (from, to) in from.chunks(PIECE).zip(to.chunks_mut(PIECE)) {
+                let mut odd = [0f32; BLOCK];
+                for (from, to) in from.chunks(BLOCK).zip(to.chunks_mut(BLOCK)) {
                     let odd = &mut odd[..from.len()];
-                    odd.iter_mut().zip(from).for_each(|(odd, &x)| *odd = f32_to_odd(x));
+                    dispatch_narrow(ToOdd { from, to: odd });
                     Compute::narrow(odd, to);
                 }
             }
@@ -197,6 +197,22 @@ fn f32_to_odd(x: f64) -> f32 {
     };
     let keep = back == x || bits & 1 == 1 || near.is_nan();
     f32::from_bits(if keep { bits } else { other })
+}
+
+/// [`f32_to_odd`] of every element.
+struct ToOdd<'a> {
+    from: &'a [f64],
+    to: &'a mut [f32],
+}
+
+impl Kernel for ToOdd<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (to, &x) in self.to.iter_mut().zip(self.from) {
+            *to = f32_to_odd(x);
+        }
+    }
 }
 
 /// A whole number in double precision, rounded to odd likewise.

@@ -1,7 +1,8 @@
 //! Picking elements by lists of positions, and adding elements at such positions.
 //!
-//! The positions are given as `&[i64]`; [`first_outside`] finds one that is no position, and every
-//! kernel here still checks what it reads and writes. Sums are taken in the order of the list,
+//! The positions are given as `&[i64]`, and [`first_outside`] finds one that is no position: callers
+//! ask it first. A kernel given such a position panics or picks some other element; it never leaves
+//! its slices. Sums are taken in the order of the list,
 //! whatever the number of threads: each part of the result belongs to one task.
 
 use crate::native::Native;
@@ -60,10 +61,9 @@ impl Axis<'_> {
 /// `out[o, j, i] = x[o, index[j], i]`, where `o` and `i` stand for the axes before and after `axis`.
 ///
 /// # Panics
-/// If a position is not in the axis, or `out` has another length.
+/// If `out` has another length.
 pub fn take<T: Native>(x: View<'_, T>, axis: usize, index: &[i64], out: &mut [T]) {
     let (shape, strides) = (x.shape(), x.strides());
-    assert_eq!(first_outside(index, shape[axis]), None, "take: a position");
     let elements = |shape: &[usize]| shape.iter().product::<usize>();
     let (before, after) = (elements(&shape[..axis]), elements(&shape[axis + 1..]));
     assert_eq!(before * index.len() * after, out.len(), "take: the length");
@@ -108,7 +108,7 @@ pub fn take<T: Native>(x: View<'_, T>, axis: usize, index: &[i64], out: &mut [T]
 /// axes.
 ///
 /// # Panics
-/// If a position is not in the axis, or a shape does not fit.
+/// If a shape does not fit.
 pub fn gather<T: Native>(
     x: View<'_, T>,
     axis: usize,
@@ -120,8 +120,6 @@ pub fn gather<T: Native>(
     if out.is_empty() {
         return;
     }
-    let inside = first_outside(index, x.shape()[axis]).is_none();
-    assert!(inside, "gather: a position");
     let step = x.strides()[axis];
     let mut strides: SmallVec<[isize; 6]> = SmallVec::from_slice(x.strides());
     strides[axis] = 0;
@@ -142,14 +140,13 @@ pub fn gather<T: Native>(
 /// `source` of shape `[_, index.len(), inner]`.
 ///
 /// # Panics
-/// If a position is not below `size`, or a length does not fit.
+/// If a length does not fit.
 pub fn add_rows<T: Native + AddAssign>(
     out: &mut [T],
     [size, inner]: [usize; 2],
     index: &[i64],
     source: &[T],
 ) {
-    assert_eq!(first_outside(index, size), None, "add_rows: a position");
     if source.is_empty() {
         return;
     }
@@ -172,6 +169,10 @@ pub fn add_rows<T: Native + AddAssign>(
                 if row < first || row >= last {
                     continue;
                 }
+                if inner == 1 {
+                    out[row - first] += source[o * listed + j];
+                    continue;
+                }
                 let to = &mut out[(row - first) * inner..(row - first + 1) * inner];
                 let from = &source[(o * listed + j) * inner..(o * listed + j + 1) * inner];
                 for (to, &from) in to.iter_mut().zip(from) {
@@ -187,7 +188,7 @@ pub fn add_rows<T: Native + AddAssign>(
 /// if one does.
 ///
 /// # Panics
-/// If a position is not below `size`, or a length does not fit.
+/// If a length does not fit.
 pub fn add_lanes<T: Native + AddAssign>(
     out: &mut [T],
     [size, listed]: [usize; 2],
@@ -196,7 +197,6 @@ pub fn add_lanes<T: Native + AddAssign>(
     lane: impl Fn(usize) -> Option<usize> + Sync,
 ) {
     assert_eq!(index.len(), source.len(), "add_lanes: a length");
-    assert_eq!(first_outside(index, size), None, "add_lanes: a position");
     if source.is_empty() {
         return;
     }
