@@ -166,6 +166,11 @@ impl<'a, T: Native> Gather<'a, T> {
         self.data.get(at..at + len)
     }
 
+    /// All that lies from element number `first` to element number `last`, others included.
+    pub(crate) fn between(&self, first: usize, last: usize) -> Option<&'a [T]> {
+        self.data.get(self.position(first)..=self.position(last))
+    }
+
     /// Where element number `index` lies.
     fn position(&self, mut index: usize) -> usize {
         let mut at = self.offset as isize;
@@ -200,11 +205,12 @@ impl<'a, T: Native> Gather<'a, T> {
     /// make up elements `start..start + len`.
     #[inline]
     fn runs(&self, start: usize, len: usize, mut run: impl FnMut(usize, usize, usize, isize)) {
-        let Some((&(inner, stride), outer)) = self.axes.split_last() else {
-            if len > 0 {
-                run(0, self.offset, len, 0);
-            }
+        // An empty view has axes of size 0, in which there is no position to start from.
+        if len == 0 {
             return;
+        }
+        let Some((&(inner, stride), outer)) = self.axes.split_last() else {
+            return run(0, self.offset, len, 0);
         };
         let mut within = start % inner;
         let mut row = start / inner;
