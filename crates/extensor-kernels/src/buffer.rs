@@ -8,6 +8,7 @@
 
 use crate::native::Native;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +16,7 @@ use std::sync::{Mutex, OnceLock};
 
 /// Every buffer starts at a multiple of this: a cache line, and the widest vector.
 pub const ALIGNMENT: usize = 64;
-/// Smaller buffers come from the ordinary allocator, which recycles them well.
+/// Smaller buffers are recycled by each thread for itself, without a lock.
 const POOLED: usize = 16 * 1024;
 /// From here on memory is mapped directly: fresh zeros without touching them.
 const MAPPED: usize = 256 * 1024;
@@ -76,9 +77,12 @@ impl Buffer {
     #[inline]
     fn raw(bytes: usize) -> Option<(Buffer, bool)> {
         let capacity = capacity(bytes)?;
-        if capacity >= POOLED
-            && let Some(start) = pool().take(capacity)
-        {
+        let recycled = if capacity >= POOLED {
+            pool().take(capacity)
+        } else {
+            Drawers::take(capacity)
+        };
+        if let Some(start) = recycled {
             return Some((
                 Buffer {
                     start,
@@ -142,9 +146,74 @@ impl Drop for Buffer {
         if let Owner::Own(capacity) = self.owner {
             if capacity >= POOLED {
                 pool().give(self.start, capacity);
-            } else {
+            } else if !Drawers::give(self.start, capacity) {
                 // SAFETY: allocated by `allocate` with this capacity, and not used again.
                 unsafe { free(self.start, capacity) };
+            }
+        }
+    }
+}
+
+/// Up to here small capacities are multiples of [`ALIGNMENT`], above powers of two.
+const FINE: usize = 1024;
+/// The number of small capacities.
+const DRAWERS: usize = FINE / ALIGNMENT + (POOLED / FINE).ilog2() as usize;
+/// How many small buffers of a capacity a thread keeps.
+const KEPT: usize = 32;
+
+/// A thread's own small buffers, by capacity.
+struct Drawers([Vec<Address>; DRAWERS]);
+
+thread_local! {
+    static SMALL: RefCell<Drawers> = const { RefCell::new(Drawers([const { Vec::new() }; DRAWERS])) };
+}
+
+impl Drawers {
+    fn number(capacity: usize) -> usize {
+        if capacity <= FINE {
+            capacity / ALIGNMENT - 1
+        } else {
+            FINE / ALIGNMENT + (capacity / FINE).ilog2() as usize - 1
+        }
+    }
+
+    #[inline]
+    fn take(capacity: usize) -> Option<NonNull<u8>> {
+        let take = |drawers: &RefCell<Drawers>| {
+            drawers.borrow_mut().0[Self::number(capacity)]
+                .pop()
+                .map(|Address(start)| start)
+        };
+        SMALL.try_with(take).ok().flatten()
+    }
+
+    /// Whether it was taken in; not when the drawer is full or the thread is ending.
+    #[inline]
+    fn give(start: NonNull<u8>, capacity: usize) -> bool {
+        let give = |drawers: &RefCell<Drawers>| {
+            let drawer = &mut drawers.borrow_mut().0[Self::number(capacity)];
+            let room = drawer.len() < KEPT;
+            if room {
+                drawer.push(Address(start));
+            }
+            room
+        };
+        SMALL.try_with(give).unwrap_or(false)
+    }
+}
+
+impl Drop for Drawers {
+    fn drop(&mut self) {
+        for (number, drawer) in self.0.iter_mut().enumerate() {
+            let capacity = if number < FINE / ALIGNMENT {
+                (number + 1) * ALIGNMENT
+            } else {
+                FINE << (number + 1 - FINE / ALIGNMENT)
+            };
+            for Address(start) in drawer.drain(..) {
+                // SAFETY: drawer `number` holds buffers of this capacity only, and this one is no
+                // longer in it.
+                unsafe { free(start, capacity) };
             }
         }
     }
@@ -154,8 +223,11 @@ impl Drop for Buffer {
 /// two, so that buffers fit each other's needs; `None` if that is no possible size.
 #[inline]
 fn capacity(bytes: usize) -> Option<usize> {
-    if bytes < POOLED {
+    if bytes <= FINE {
         return Some(bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT));
+    }
+    if bytes < POOLED {
+        return Some(bytes.next_power_of_two());
     }
     let step = 1usize << (bytes.ilog2() - 3);
     let capacity = bytes.checked_next_multiple_of(step.max(4096))?;
@@ -409,6 +481,28 @@ mod tests {
                 buffer.as_mut_slice::<u8>().fill(7);
                 assert_eq!(buffer.as_slice::<u8>().as_ptr() as usize % ALIGNMENT, 0);
             }
+        }
+    }
+
+    #[test]
+    fn small_buffers_cross_threads_and_outlive_them() {
+        let made = std::thread::spawn(|| {
+            let sizes = (0..POOLED).step_by(97);
+            sizes
+                .map(|bytes| Buffer::zeroed(bytes).unwrap())
+                .collect::<Vec<_>>()
+        });
+        for mut buffer in made.join().unwrap() {
+            buffer.as_mut_slice::<u8>().fill(1);
+        }
+        for _ in 0..2 * KEPT {
+            assert!(
+                Buffer::zeroed(300)
+                    .unwrap()
+                    .as_slice::<u8>()
+                    .iter()
+                    .all(|&b| b == 0)
+            );
         }
     }
 

@@ -4,7 +4,10 @@
 //! derivative is. SIMD, threads and every `unsafe` of the CPU live here.
 
 pub mod buffer;
+pub mod cast;
 pub mod copy;
+pub mod gemm;
+pub mod index;
 pub mod isa;
 pub mod map;
 pub mod math;
@@ -13,4 +16,5 @@ pub mod number;
 pub mod par;
 pub mod random;
 pub mod reduce;
+pub mod reduced;
 pub mod view;

@@ -5,7 +5,7 @@
 //! cache, widens reduced precisions there, and shares large work among threads.
 
 use crate::isa::{Kernel, dispatch, dispatch_narrow};
-use crate::math::{Float, Trig};
+use crate::math::{Float, TrigConstants};
 use crate::native::{Compute, Native};
 use crate::number::{Lane, Number, Real};
 use crate::par::parallel_chunks;
@@ -145,7 +145,7 @@ impl<T: Real<Mask = bool>, F: RealPredicate> Inline<T, u8, 1> for AsIs<'_, RealP
 
 impl<T, F, const N: usize> Block<T, T, N> for Formulas<F>
 where
-    T: Real + Float + Trig + Native,
+    T: Real + Float + TrigConstants + Native,
     Lane<T>: Real,
     F: Formula<N>,
 {

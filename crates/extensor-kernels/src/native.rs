@@ -48,6 +48,8 @@ native!(
     Wrapping<u64> = Wrapping(0)
 );
 
+native!(crate::cast::Truth = crate::cast::Truth::FALSE);
+
 /// A storage type and the type it is computed in: reduced precisions are widened to `f32` and
 /// rounded once at the end, every other type is computed in itself.
 pub trait Compute: Native {
@@ -114,20 +116,18 @@ macro_rules! reduced {
                 None
             }
             fn widen(from: &[Self], to: &mut [f32]) {
-                use half::slice::HalfFloatSliceExt;
-                from.convert_to_f32_slice(to);
+                crate::reduced::widen(from, to);
             }
             fn narrow(from: &[f32], to: &mut [Self]) {
-                use half::slice::HalfFloatSliceExt;
-                to.convert_from_f32_slice(from);
+                crate::reduced::narrow(from, to);
             }
             #[inline(always)]
             fn wide(self) -> f32 {
-                self.to_f32()
+                crate::reduced::Reduced::widened(self)
             }
             #[inline(always)]
             fn from_wide(wide: f32) -> Self {
-                <$t>::from_f32(wide)
+                crate::reduced::Reduced::narrowed(wide)
             }
         }
     )*};

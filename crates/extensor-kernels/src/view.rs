@@ -64,11 +64,12 @@ impl<'a, T> View<'a, T> {
     /// The elements as a slice, if they lie in row-major order without gaps.
     #[inline]
     pub fn as_slice(&self) -> Option<&'a [T]> {
+        // The other sizes of an empty array may be too large to multiply.
+        if self.is_empty() {
+            return Some(&[]);
+        }
         let mut expected = 1isize;
         for (&size, &stride) in self.shape.iter().zip(self.strides).rev() {
-            if size == 0 {
-                return Some(&[]);
-            }
             if size != 1 && stride != expected {
                 return None;
             }
@@ -84,27 +85,31 @@ pub fn in_bounds(len: usize, offset: usize, shape: &[usize], strides: &[isize]) 
     if shape.len() != strides.len() {
         return false;
     }
-    let (mut low, mut high) = (offset as i128, offset as i128);
+    let (mut low, mut high) = (offset as isize, offset as isize);
+    let mut fits = low >= 0;
     for (&size, &stride) in shape.iter().zip(strides) {
         if size == 0 {
             return true;
         }
-        let reach = (size as i128 - 1) * stride as i128;
-        if reach < 0 {
-            low += reach;
-        } else {
-            high += reach;
-        }
+        let (reach, lost) = (size as isize - 1).overflowing_mul(stride);
+        let side = if reach < 0 { &mut low } else { &mut high };
+        let (moved, also_lost) = side.overflowing_add(reach);
+        *side = moved;
+        fits &= size <= isize::MAX as usize && !lost && !also_lost;
     }
-    low >= 0 && high < len as i128
+    fits && low >= 0 && (high as usize) < len
 }
 
 /// Axes merged where possible: (size, stride), innermost last, sizes above 1.
 pub(crate) type Axes = SmallVec<[(usize, isize); 6]>;
 
-/// The fewest axes that give the same elements in the same order.
+/// The fewest axes that give the same elements in the same order; for no elements one of size 0.
 pub(crate) fn merged(shape: &[usize], strides: &[isize]) -> Axes {
     let mut axes = Axes::new();
+    if shape.contains(&0) {
+        axes.push((0, 1));
+        return axes;
+    }
     for (&size, &stride) in shape.iter().zip(strides) {
         if size == 1 {
             continue;
@@ -158,6 +163,9 @@ impl<'a, T: Native> Gather<'a, T> {
         let &(inner, 1) = self.axes.last()? else {
             return None;
         };
+        if len == 0 {
+            return Some(&[]);
+        }
         let within = start % inner;
         if within + len > inner {
             return None;
@@ -204,13 +212,18 @@ impl<'a, T: Native> Gather<'a, T> {
     /// Calls `run(done, position, count, stride)` for the stretches along the innermost axis that
     /// make up elements `start..start + len`.
     #[inline]
-    fn runs(&self, start: usize, len: usize, mut run: impl FnMut(usize, usize, usize, isize)) {
-        // An empty view has axes of size 0, in which there is no position to start from.
+    pub(crate) fn runs(
+        &self,
+        start: usize,
+        len: usize,
+        mut run: impl FnMut(usize, usize, usize, isize),
+    ) {
         if len == 0 {
             return;
         }
         let Some((&(inner, stride), outer)) = self.axes.split_last() else {
-            return run(0, self.offset, len, 0);
+            run(0, self.offset, len, 0);
+            return;
         };
         let mut within = start % inner;
         let mut row = start / inner;

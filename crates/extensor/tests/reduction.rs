@@ -165,7 +165,7 @@ fn the_error_of_a_sum_of_f64_does_not_grow_with_its_length() -> Anything {
 #[test]
 fn a_result_has_the_same_bits_for_any_number_of_threads_and_any_layout() -> Anything {
     let shapes: [(&[usize], &[Option<&[i64]>]); 5] = [
-        (&[200_003], &[None]),
+        (&[70_001], &[None]),
         (&[300, 401], &[None, Some(&[0]), Some(&[1])]),
         (&[9000, 7], &[Some(&[0]), Some(&[1])]),
         (&[20, 33, 150], &[Some(&[0, 2]), Some(&[1]), Some(&[0, 1])]),
@@ -259,8 +259,9 @@ fn nan_in_gives_nan_out() -> Anything {
         assert!(y[0].is_nan() && !y[1].is_nan(), "{name}: {y:?}");
         let ones = Tensor::ones([2], DType::F64)?;
         let grad = gradient(name, &ones, &x, &axes(Some(&[1])))?.to_f64_vec();
+        // Each gradient of a sum is the output's; that of a product is made of the others.
         let linear = ["sum", "mean"].contains(&name);
-        assert!(linear || grad[1].is_nan(), "{name}: {grad:?}");
+        assert!(linear || grad[0].is_nan(), "{name}: {grad:?}");
         assert!(grad[3..].iter().all(|v| v.is_finite()), "{name}: {grad:?}");
     }
     assert_eq!(argmax(&x, 1, false)?.to_vec::<i64>()?, [1, 2]);
@@ -314,7 +315,7 @@ fn ties_share_the_gradient_equally_in_every_dtype() -> Anything {
 #[test]
 fn the_gradient_of_a_product_is_right_with_any_number_of_zeros() -> Anything {
     let grad = |values: &[f64]| -> Result<Vec<f64>> {
-        let x = tensor(values);
+        let x = tensor(values.to_vec());
         Ok(prod_backward(&tensor(2.0), &x, &prod(&x, .., false)?, .., false)?.to_f64_vec())
     };
     assert_eq!(grad(&[2.0, 0.0, 3.0])?, [0.0, 12.0, 0.0]);
@@ -322,7 +323,9 @@ fn the_gradient_of_a_product_is_right_with_any_number_of_zeros() -> Anything {
     assert_eq!(grad(&[5.0])?, [2.0]);
     assert_eq!(grad(&[0.0])?, [2.0]);
     // A product that leaves the range of the numbers, and gradients that do not.
-    assert_eq!(grad(&[1e-200, 1e-200, 1e200])?, [2.0, 2.0, 0.0]);
+    let (tiny, huge) = (2f64.powi(-700), 2f64.powi(700));
+    assert_eq!(grad(&[tiny, tiny, huge, tiny])?, [0.0, 0.0, 0.0, 0.0]);
+    assert_eq!(grad(&[tiny, tiny, huge])?, [2.0, 2.0, 0.0]);
     let mut long = vec![1.5, 1.0 / 1.5].repeat(30);
     long[7] = 0.0;
     let found = grad(&long)?;
@@ -351,9 +354,9 @@ fn products_and_norms_leave_the_range_only_if_their_value_does() -> Anything {
     let apart = item(&std(&tensor([1e200, -1e200]), .., 0, false)?);
     assert!((apart / 1e200 - 1.0).abs() < 1e-15, "{apart}");
     let big = [1e308, 1e308, -1e308, -1e308, 1.0];
-    let mut many = Vec::new();
+    let mut many: Vec<f64> = Vec::new();
     for value in big {
-        many.extend([value; 50]);
+        many.extend_from_slice(&[value; 50]);
     }
     assert!(!item(&sum(&tensor(many.clone()), .., false)?).is_nan());
     assert_eq!(

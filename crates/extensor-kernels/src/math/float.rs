@@ -46,6 +46,10 @@ pub trait Float:
     fn bits(self) -> Self::Int;
     /// The number with these bits.
     fn from_bits(bits: Self::Int) -> Self;
+    /// `a + b`, or what is left of it in the type's bits: no check stops a loop from vectorising.
+    fn add_bits(a: Self::Int, b: Self::Int) -> Self::Int;
+    /// `a - b`, likewise.
+    fn sub_bits(a: Self::Int, b: Self::Int) -> Self::Int;
     /// `self * b + c`, rounded once.
     fn fma(self, b: Self, c: Self) -> Self;
     /// `|self|`.
@@ -95,6 +99,14 @@ macro_rules! float {
             #[inline(always)]
             fn from_bits(bits: $int) -> Self {
                 $float::from_bits(bits as $uint)
+            }
+            #[inline(always)]
+            fn add_bits(a: $int, b: $int) -> $int {
+                a.wrapping_add(b)
+            }
+            #[inline(always)]
+            fn sub_bits(a: $int, b: $int) -> $int {
+                a.wrapping_sub(b)
             }
             #[inline(always)]
             fn fma(self, b: Self, c: Self) -> Self {

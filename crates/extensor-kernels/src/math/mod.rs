@@ -1,10 +1,74 @@
 //! Elementary functions, written once for `f32` and `f64`, without branches, so that loops over
 //! them vectorise: within 4 ULP of the true value for `f32` and 2 for `f64`, over the whole range.
 
+mod constants;
+pub mod dd;
 mod divide;
+mod erf;
+mod exp;
 mod float;
-mod placeholder;
+mod hyperbolic;
+mod inverse_trig;
+mod log;
+mod pow;
+mod trig;
 
+pub use constants::Constants;
 pub use divide::{floor_divide, modulo};
+pub use erf::{ErfConstants, erf, erfc, normal_cdf};
+pub use exp::{exp, exp2, expm1, sigmoid, softplus};
 pub use float::Float;
-pub use placeholder::*;
+pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh, tanh};
+pub use inverse_trig::{InverseTrigConstants, acos, asin, atan, atan2};
+pub use log::{log, log1p, log2, log10};
+pub use pow::pow;
+pub use trig::{TrigConstants, cos, cos_lane, sin, sin_lane, tan, tan_lane};
+
+/// A float that every function here is defined for.
+pub trait Elementary: Constants + TrigConstants + InverseTrigConstants + ErfConstants {}
+
+impl Elementary for f32 {}
+impl Elementary for f64 {}
+
+/// `c[0] + c[1] x + c[2] x^2 + …` of at most twelve terms, in blocks of four that do not wait for
+/// each other.
+///
+/// There is no loop to unroll: with constant coefficients only the arithmetic remains.
+#[inline(always)]
+fn polynomial<F: Float>(x: F, c: &[F]) -> F {
+    let x2 = x * x;
+    let x4 = x2 * x2;
+    let low = block(x, x2, &c[..c.len().min(4)]);
+    if c.len() <= 4 {
+        return low;
+    }
+    let middle = block(x, x2, &c[4..c.len().min(8)]);
+    if c.len() <= 8 {
+        return middle.fma(x4, low);
+    }
+    let high = block(x, x2, &c[8..]);
+    high.fma(x4, middle).fma(x4, low)
+}
+
+/// Likewise of at most twenty-four terms.
+#[inline(always)]
+fn long_polynomial<F: Float>(x: F, c: &[F]) -> F {
+    let low = polynomial(x, &c[..c.len().min(12)]);
+    if c.len() <= 12 {
+        return low;
+    }
+    let x4 = (x * x) * (x * x);
+    polynomial(x, &c[12..]).fma(x4 * (x4 * x4), low)
+}
+
+/// A polynomial of at most four terms.
+#[inline(always)]
+fn block<F: Float>(x: F, x2: F, c: &[F]) -> F {
+    match *c {
+        [a] => a,
+        [a, b] => b.fma(x, a),
+        [a, b, c] => c.fma(x2, b.fma(x, a)),
+        [a, b, c, d] => d.fma(x, c).fma(x2, b.fma(x, a)),
+        _ => unreachable!("one to four terms"),
+    }
+}

@@ -6,7 +6,8 @@ use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
 use super::reduction::Rule;
-use super::{additive, arithmetic, clip, elementwise, predicates};
+use super::{additive, arithmetic, clip, elementwise, matrix, predicates};
+use super::{axes, cast, filling, indexing, joining, scatter, slicing, split, triangle, views};
 use super::{reduction, reduction_extremes, reduction_product, reduction_scan, reduction_spread};
 use crate::{Error, Result, Tensor};
 
@@ -68,6 +69,12 @@ pub static CATALOGUE: &[&Record] = &[
     predicates::IsNan::RECORD,
     predicates::IsInf::RECORD,
     predicates::IsFinite::RECORD,
+    // matrix
+    matrix::MatMul::RECORD,
+    matrix::Dot::RECORD,
+    matrix::Outer::RECORD,
+    matrix::Linear::RECORD,
+    views::Transpose::RECORD,
     // reduction
     reduction::Sum::RECORD,
     reduction::Mean::RECORD,
@@ -83,6 +90,28 @@ pub static CATALOGUE: &[&Record] = &[
     reduction_extremes::ArgMin::RECORD,
     reduction_extremes::Any::RECORD,
     reduction_extremes::All::RECORD,
+    // shape
+    views::Reshape::RECORD,
+    views::BroadcastTo::RECORD,
+    axes::Squeeze::RECORD,
+    axes::ExpandDims::RECORD,
+    axes::Flatten::RECORD,
+    slicing::Slice::RECORD,
+    slicing::Flip::RECORD,
+    split::Split::RECORD,
+    joining::Concatenate::RECORD,
+    joining::Stack::RECORD,
+    filling::Tile::RECORD,
+    filling::Pad::RECORD,
+    triangle::Tril::RECORD,
+    triangle::Triu::RECORD,
+    cast::Cast::RECORD,
+    // indexing
+    indexing::Gather::RECORD,
+    indexing::Take::RECORD,
+    indexing::Embedding::RECORD,
+    scatter::ScatterAdd::RECORD,
+    scatter::OneHot::RECORD,
 ];
 
 /// The record of this name.

@@ -43,6 +43,11 @@ pub trait Operation: Debug + Send + Sync + 'static {
     fn reduces(&self) -> Option<(&Axes, bool)> {
         None
     }
+
+    /// For a [`Class::Linear`] that has a constant part (padding by a value): itself without it.
+    fn linear_part(&self) -> Option<Box<dyn Operation>> {
+        None
+    }
 }
 
 /// A differentiation under way: what a backward rule sees.
@@ -185,9 +190,6 @@ pub fn backward(
     );
     for (grad, input) in result.iter_mut().zip(inputs) {
         let Some(value) = grad else { continue };
-        if value.dtype() != input.dtype() {
-            *value = ops::cast(value, input.dtype())?;
-        }
         if value.shape() != input.shape() {
             debug_assert_eq!(
                 record.class,
@@ -195,6 +197,9 @@ pub fn backward(
                 "{name}: a gradient's shape"
             );
             *value = reduce_to_shape(name, value, input.shape())?;
+        }
+        if value.dtype() != input.dtype() {
+            *value = ops::cast(value, input.dtype())?;
         }
     }
     Ok(result)
@@ -225,6 +230,15 @@ pub(crate) fn backward_of<const N: usize>(
 /// The values are NaN, so that a rule that reads them after all is found out.
 pub fn husk(shape: &Shape, dtype: DType) -> Result<Tensor> {
     Tensor::constant(if dtype.is_float() { f64::NAN } else { 0.0 }, shape, dtype)
+}
+
+/// The dtype in which to compute a gradient of shape `from` that will be summed to shape `to`: `f32`
+/// for the 16-bit types, so that it is rounded once, after the sum. The engine rounds it.
+pub(crate) fn sum_dtype(dtype: DType, from: &Shape, to: &Shape) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 if from != to => DType::F32,
+        dtype => dtype,
+    }
 }
 
 /// Sums a gradient over the axes along which its operand of `shape` was broadcast.
@@ -260,6 +274,9 @@ pub fn forward_derivative(
     tangents: &[Option<&Tensor>],
 ) -> Result<Outputs> {
     let record = op.record();
+    if record.class == Class::Linear {
+        return linear_derivative(op, inputs, outputs, tangents);
+    }
     let mut total: Vec<Option<Tensor>> = vec![None; outputs.len()];
     let mut accumulate = |k: usize, term: Tensor| -> Result<()> {
         total[k] = Some(match total[k].take() {
@@ -271,7 +288,7 @@ pub fn forward_derivative(
     for (i, tangent) in tangents.iter().enumerate() {
         let Some(tangent) = tangent else { continue };
         match record.class {
-            Class::Affine => {
+            Class::Linear | Class::Affine => {
                 let zero = Tensor::constant(0.0, inputs[i].shape(), inputs[i].dtype())?;
                 let mut at: SmallVec<[&Tensor; 4]> = SmallVec::from_slice(inputs);
                 at[i] = tangent;
@@ -324,6 +341,40 @@ pub fn forward_derivative(
         .zip(total)
         .map(|(output, sum)| sum.map_or_else(|| output.zeros_like(), Ok))
         .collect()
+}
+
+/// [`forward_derivative`] for a [`Class::Linear`]: one call at all tangents, which takes no
+/// differences that could cancel (or be ∞ − ∞) and costs what the operation does.
+fn linear_derivative(
+    op: &dyn Operation,
+    inputs: &[&Tensor],
+    outputs: &[&Tensor],
+    tangents: &[Option<&Tensor>],
+) -> Result<Outputs> {
+    let record = op.record();
+    let moved = tangents.iter().position(Option::is_some);
+    if let Some(i) = moved
+        && outputs.iter().any(|output| !output.dtype().is_float())
+    {
+        let (argument, reason) = (input_name(record, i), "the result is not of a float dtype");
+        return Err(Error::NotDifferentiable {
+            op: record.name,
+            argument,
+            reason,
+        });
+    }
+    let mut at: SmallVec<[Tensor; 4]> = SmallVec::new();
+    for (i, input) in inputs.iter().enumerate() {
+        at.push(match tangents[i] {
+            Some(tangent) => tangent.clone(),
+            None if record.differentiable_input(i) => {
+                Tensor::constant(0.0, input.shape(), input.dtype())?
+            }
+            None => (*input).clone(),
+        });
+    }
+    let at: SmallVec<[&Tensor; 4]> = at.iter().collect();
+    apply(op.linear_part().as_deref().unwrap_or(op), &at)
 }
 
 /// `"relu_backward"` for `relu`, as errors name it.

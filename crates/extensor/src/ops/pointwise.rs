@@ -9,7 +9,6 @@ use extensor_kernels::map::{RealPredicate, RealPredicates, map};
 use extensor_kernels::native::Native;
 use extensor_kernels::number::Real;
 use extensor_kernels::view::View;
-use std::borrow::Cow;
 use std::num::Wrapping;
 
 /// What kinds of numbers an operation takes.
@@ -69,34 +68,31 @@ pub(crate) fn promote(op: &'static str, a: &Tensor, b: &Tensor) -> Result<DType>
 }
 
 /// The tensor as a view of the given shape and in the given dtype.
-fn fitted<'a>(op: &'static str, x: &'a Tensor, spec: &Spec) -> Result<Cow<'a, Tensor>> {
-    let mut x = Cow::Borrowed(x);
-    if x.dtype() != spec.dtype {
-        x = Cow::Owned(ops::cast(&x, spec.dtype)?);
-    }
-    if *x.shape() != spec.shape {
-        let layout = x
-            .layout()
-            .broadcast(&spec.shape)
-            .ok_or_else(|| Error::Broadcast {
-                op,
-                a: x.shape().clone(),
-                b: spec.shape.clone(),
-            })?;
-        x = Cow::Owned(x.with_layout(layout));
-    }
-    Ok(x)
+#[cold]
+fn fitted(op: &'static str, x: &Tensor, spec: &Spec) -> Result<Tensor> {
+    let x = ops::cast(x, spec.dtype)?;
+    let layout = x
+        .layout()
+        .broadcast(&spec.shape)
+        .ok_or_else(|| Error::Broadcast {
+            op,
+            a: x.shape().clone(),
+            b: spec.shape.clone(),
+        })?;
+    Ok(x.with_layout(layout))
 }
 
-fn fit_all<'a, const N: usize>(
+/// All inputs in the given shape and dtype; most are already, and cost nothing.
+#[inline]
+fn fit_all<const N: usize>(
     op: &'static str,
-    inputs: [&'a Tensor; N],
+    inputs: [&Tensor; N],
     spec: &Spec,
-) -> Result<[Cow<'a, Tensor>; N]> {
-    let mut fitting = inputs.map(Cow::Borrowed);
-    for (x, input) in fitting.iter_mut().zip(inputs) {
-        if input.dtype() != spec.dtype || *input.shape() != spec.shape {
-            *x = fitted(op, input, spec)?;
+) -> Result<[Tensor; N]> {
+    let mut fitting = inputs.map(Tensor::clone);
+    for x in &mut fitting {
+        if x.dtype() != spec.dtype || *x.shape() != spec.shape {
+            *x = fitted(op, x, spec)?;
         }
     }
     Ok(fitting)
@@ -156,7 +152,7 @@ pub(crate) fn map_mask<const N: usize>(
         map::<T, u8, N>(predicate, views(&inputs), out)
     }), else match_int!(dtype, T => Tensor::build(op, shape, mask, |out: &mut [u8]| {
         map::<T, u8, N>(predicate, views(&inputs), out)
-    }), else map_bits(op, predicate, inputs.each_ref().map(|x| &**x), shape)))
+    }), else map_bits(op, predicate, inputs.each_ref(), shape)))
 }
 
 /// A question about masks of one shape, which hold 0 and 1 in bytes.
@@ -192,7 +188,7 @@ pub(crate) fn map_real_mask<F: RealPredicate>(
     }), else Err(wrong(op, dtype)))
 }
 
-fn views<'a, T: Native, const N: usize>(inputs: &'a [Cow<'_, Tensor>; N]) -> [View<'a, T>; N] {
+fn views<T: Native, const N: usize>(inputs: &[Tensor; N]) -> [View<'_, T>; N] {
     inputs.each_ref().map(|x| x.view())
 }
 
@@ -216,4 +212,11 @@ pub(crate) fn saturate<R: Real, const N: usize>(value: R, limit: f64, inputs: [R
         over = over & x.is_finite();
     }
     R::select(over, limit.copysign(value), value)
+}
+
+/// The largest finite value of the precision that a dtype with largest value `limit` is computed
+/// in: what the factors of a gradient are held within, of which only the last product is rounded.
+#[inline(always)]
+pub(crate) fn working_limit(limit: f64) -> f64 {
+    limit.max(f64::from(f32::MAX))
 }

@@ -39,7 +39,10 @@ pub enum Class {
     /// Element by element on broadcast inputs: the Jacobian is diagonal, so it is its own transpose.
     /// The engine reduces each gradient to its operand's shape.
     Elementwise,
-    /// Affine in each differentiable input by itself (linear, bilinear, padding by a constant):
+    /// Linear in all differentiable inputs together, up to a constant: the derivative is the
+    /// operation, without the constant, at the tangents.
+    Linear,
+    /// Affine in each differentiable input by itself (linear, bilinear):
     /// the derivative along `t` is the operation at `t` less the operation at 0.
     Affine,
     /// Many elements to one: each gradient is the output's, spread, times a weight; the derivative

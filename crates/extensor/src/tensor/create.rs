@@ -2,9 +2,9 @@
 
 use super::{DType, Element, Error, Layout, Result, Shape, Storage, Tensor};
 use super::{match_bits, match_float};
+use extensor_kernels::cast::{round_bf16, round_f16};
 use extensor_kernels::native::{Compute, Native};
 use half::{bf16, f16};
-use std::sync::Arc;
 
 /// Numbers that a tensor can be made of: a scalar, an array of arrays to any depth, a vector or a
 /// slice.
@@ -205,17 +205,17 @@ impl Tensor {
 
     /// Zeros of the shape and dtype of `self`.
     pub fn zeros_like(&self) -> Result<Tensor> {
-        Self::zeros(self.shape().clone(), self.dtype)
+        Self::zeros(self.shape().clone(), self.dtype())
     }
 
     /// Ones of the shape and dtype of `self`.
     pub fn ones_like(&self) -> Result<Tensor> {
-        Self::ones(self.shape().clone(), self.dtype)
+        Self::ones(self.shape().clone(), self.dtype())
     }
 
     /// `value` everywhere, in the shape and dtype of `self`.
     pub fn full_like(&self, value: f64) -> Result<Tensor> {
-        Self::full(self.shape().clone(), value, self.dtype)
+        Self::full(self.shape().clone(), value, self.dtype())
     }
 
     /// One value of memory seen as a tensor of any shape: a zero that costs nothing.
@@ -322,20 +322,10 @@ impl Tensor {
         }
         let shape = self.shape().clone();
         let strides = shape.strides();
-        match_bits!(self.dtype, T => Self::build("contiguous", shape.clone(), self.dtype, |out: &mut [T]| {
+        match_bits!(self.dtype(), T => Self::build("contiguous", shape.clone(), self.dtype(), |out: &mut [T]| {
             use extensor_kernels::copy::{ViewMut, copy};
             copy(self.view::<T>(), ViewMut::new(out, 0, &shape, &strides));
         }))
-    }
-
-    /// Memory of this size, shared by nobody, and the tensor made of it once written: for operations
-    /// that write in several passes.
-    pub(crate) fn wrap(storage: Storage, shape: Shape, dtype: DType) -> Tensor {
-        Tensor {
-            storage: Arc::new(storage),
-            layout: Layout::contiguous(shape),
-            dtype,
-        }
     }
 }
 
@@ -352,12 +342,12 @@ pub(crate) trait FromF64: Compute {
 
 impl FromF64 for f16 {
     fn from_f64(x: f64) -> f16 {
-        f16::from_f64(x)
+        round_f16(x)
     }
 }
 impl FromF64 for bf16 {
     fn from_f64(x: f64) -> bf16 {
-        bf16::from_f64(x)
+        round_bf16(x)
     }
 }
 impl FromF64 for f32 {

@@ -4,11 +4,24 @@ use super::shape::Strides;
 use crate::Shape;
 
 /// A shape with the step between neighbours along each axis, and where the first element lies.
-#[derive(Clone, PartialEq)]
+#[derive(PartialEq)]
 pub(crate) struct Layout {
     pub shape: Shape,
     pub strides: Strides,
     pub offset: usize,
+}
+
+impl Clone for Layout {
+    #[inline]
+    fn clone(&self) -> Layout {
+        // One copy of memory for the strides; the derived one goes element by element.
+        let strides = Strides::from_slice(&self.strides);
+        Layout {
+            shape: self.shape.clone(),
+            strides,
+            offset: self.offset,
+        }
+    }
 }
 
 impl Layout {
@@ -25,11 +38,12 @@ impl Layout {
     /// Whether the elements lie in row-major order without gaps.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
+        // The other sizes of an empty tensor may be too large to multiply.
+        if self.shape.contains(&0) {
+            return true;
+        }
         let mut expected = 1isize;
         for (&size, &stride) in self.shape.iter().zip(&self.strides).rev() {
-            if size == 0 {
-                return true;
-            }
             if size != 1 && stride != expected {
                 return false;
             }

@@ -48,94 +48,123 @@ use std::sync::Arc;
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Tensor {
-    storage: Arc<Storage>,
+pub struct Tensor(Arc<Inner>);
+
+/// A tensor is one pointer: it moves and clones as such.
+struct Inner {
+    memory: Memory,
     layout: Layout,
     dtype: DType,
+}
+
+enum Memory {
+    /// Made for this tensor.
+    Own(Storage),
+    /// That of the tensor which this one is a view of (and which is no view itself).
+    Of(Tensor),
 }
 
 impl Tensor {
     /// The sizes of the axes, outermost first.
     #[inline]
     pub fn shape(&self) -> &Shape {
-        &self.layout.shape
+        &self.0.layout.shape
     }
 
     /// The number of axes; 0 for a scalar.
     #[inline]
     pub fn ndim(&self) -> usize {
-        self.layout.shape.len()
+        self.shape().len()
     }
 
     /// The number of elements.
     #[inline]
     pub fn len(&self) -> usize {
-        self.layout.shape.iter().product()
+        self.shape().iter().product()
     }
 
     /// Whether there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.layout.shape.contains(&0)
+        self.shape().contains(&0)
     }
 
     /// The type of the elements.
     #[inline]
     pub fn dtype(&self) -> DType {
-        self.dtype
+        self.0.dtype
     }
 
     /// How many elements apart neighbours along each axis lie in memory (0: the same element).
     pub fn strides(&self) -> &[isize] {
-        &self.layout.strides
+        &self.0.layout.strides
     }
 
     /// Whether the elements lie in memory in row-major order without gaps.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
-        self.layout.is_contiguous()
+        self.0.layout.is_contiguous()
     }
 
     /// Whether both look at the same memory.
     pub fn shares_memory_with(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.storage, &other.storage)
+        Arc::ptr_eq(&self.owner().0, &other.owner().0)
+    }
+
+    /// The tensor that the memory was made for.
+    #[inline]
+    fn owner(&self) -> &Tensor {
+        match &self.0.memory {
+            Memory::Own(_) => self,
+            Memory::Of(owner) => owner,
+        }
+    }
+
+    #[inline]
+    fn storage(&self) -> &Storage {
+        match &self.0.memory {
+            Memory::Own(storage) => storage,
+            Memory::Of(owner) => owner.storage(),
+        }
     }
 
     /// The tensor's elements as the kernels see them. `T` must be the dtype's stored type.
     #[inline]
     pub(crate) fn view<T: Native>(&self) -> View<'_, T> {
-        debug_assert_eq!(size_of::<T>(), self.dtype.size());
+        debug_assert_eq!(size_of::<T>(), self.dtype().size());
         let Layout {
             shape,
             strides,
             offset,
-        } = &self.layout;
-        View::new(self.storage.as_slice(), *offset, shape, strides)
+        } = &self.0.layout;
+        View::new(self.storage().as_slice(), *offset, shape, strides)
     }
 
     #[inline]
     pub(crate) fn layout(&self) -> &Layout {
-        &self.layout
+        &self.0.layout
     }
 
     /// Another look at the same memory.
     #[inline]
     pub(crate) fn with_layout(&self, layout: Layout) -> Tensor {
-        Tensor {
-            storage: self.storage.clone(),
+        let memory = Memory::Of(self.owner().clone());
+        Tensor(Arc::new(Inner {
+            memory,
             layout,
-            dtype: self.dtype,
-        }
+            dtype: self.dtype(),
+        }))
     }
 
     /// A row-major tensor over storage that holds exactly its elements.
     #[inline]
     pub(crate) fn from_storage(storage: Storage, shape: Shape, dtype: DType) -> Tensor {
-        Tensor {
-            storage: Arc::new(storage),
-            layout: Layout::contiguous(shape),
+        let layout = Layout::contiguous(shape);
+        Tensor(Arc::new(Inner {
+            memory: Memory::Own(storage),
+            layout,
             dtype,
-        }
+        }))
     }
 
     /// A new row-major tensor whose elements `fill` writes, every one of them.

@@ -84,7 +84,7 @@ impl Tensor {
     pub fn as_slice<E: Element<Stored = E> + extensor_kernels::native::Native>(
         &self,
     ) -> Option<&[E]> {
-        if self.dtype != E::DTYPE {
+        if self.dtype() != E::DTYPE {
             return None;
         }
         self.view::<E>().as_slice()
@@ -98,27 +98,27 @@ impl Tensor {
             Gather::new(&x.view::<T>()).read(0, &mut values);
             values.into_iter().map(f).collect()
         }
-        match_float!(self.dtype, T => all::<T>(self, |v| v.into()), else {
-            match_int!(self.dtype, T => all::<T>(self, |v| v.0 as f64), else {
+        match_float!(self.dtype(), T => all::<T>(self, |v| v.into()), else {
+            match_int!(self.dtype(), T => all::<T>(self, |v| v.0 as f64), else {
                 all::<u8>(self, |v| f64::from(u8::from(v != 0)))
             })
         })
     }
 
     fn expect_dtype<E: Element>(&self, op: &'static str) -> Result<()> {
-        if self.dtype == E::DTYPE {
+        if self.dtype() == E::DTYPE {
             return Ok(());
         }
         Err(Error::DType {
             op,
             argument: "the tensor",
             expected: E::DTYPE.name(),
-            got: self.dtype,
+            got: self.dtype(),
         })
     }
 
     /// The one element as `f64`, for messages and printing.
     pub(crate) fn is_bool(&self) -> bool {
-        self.dtype == DType::Bool
+        self.dtype() == DType::Bool
     }
 }

@@ -6,8 +6,16 @@ use std::fmt;
 use std::ops::Deref;
 
 /// The sizes of a tensor's axes, outermost first; no axes: a scalar.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(PartialEq, Eq, Hash, Default)]
 pub struct Shape(SmallVec<[usize; 4]>);
+
+impl Clone for Shape {
+    #[inline]
+    fn clone(&self) -> Shape {
+        // One copy of memory; the derived one goes element by element.
+        Shape(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Shape {
     /// The shape of a scalar.
@@ -38,7 +46,11 @@ impl Shape {
     /// The strides of a row-major array of this shape.
     #[inline]
     pub(crate) fn strides(&self) -> Strides {
-        let mut strides: Strides = SmallVec::from_elem(0, self.len());
+        let mut strides = if self.len() <= 4 {
+            Strides::from_buf_and_len([0; 4], self.len())
+        } else {
+            Strides::from_elem(0, self.len())
+        };
         let mut step = 1isize;
         for (stride, &size) in strides.iter_mut().zip(self.iter()).rev() {
             *stride = step;
@@ -114,6 +126,12 @@ impl PartialEq<[usize]> for Shape {
 impl<const N: usize> PartialEq<[usize; N]> for Shape {
     fn eq(&self, other: &[usize; N]) -> bool {
         **self == other[..]
+    }
+}
+
+impl<const N: usize> PartialEq<[usize; N]> for &Shape {
+    fn eq(&self, other: &[usize; N]) -> bool {
+        ***self == other[..]
     }
 }
 

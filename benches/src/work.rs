@@ -1,0 +1,159 @@
+//! The work that is timed; `torch_peer.py` has the same under the same names.
+
+use extensor::{DType, Key, Result, Tensor};
+use std::hint::black_box;
+
+/// Something to time.
+pub struct Workload {
+    /// Its name, the same on both sides.
+    pub name: String,
+    /// How often `f` is called in one repetition.
+    pub inner: usize,
+    /// The work: a fresh result each time, as a user would call it.
+    pub f: Box<dyn FnMut()>,
+}
+
+fn made(x: Result<Tensor>) -> Tensor {
+    x.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn random(seed: u64, shape: &[usize]) -> Tensor {
+    made(Key::new(seed).normal(shape, DType::F32))
+}
+
+/// All workloads.
+pub fn all() -> Vec<Workload> {
+    let mut list = elementwise();
+    for layout in ["nn", "tn", "nt"] {
+        for (m, k, n) in [(512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048)] {
+            list.push(matmul(layout, m, k, n));
+        }
+    }
+    for (m, k, n) in [
+        (64, 64, 64),
+        (128, 512, 10),
+        (128, 784, 512),
+        (2048, 384, 384),
+    ] {
+        list.push(matmul("nn", m, k, n));
+    }
+    list
+}
+
+fn elementwise() -> Vec<Workload> {
+    const MILLIONS: usize = 1 << 24;
+    let (a, b) = (random(1, &[MILLIONS]), random(2, &[MILLIONS]));
+    let square = made(extensor::reshape(&a, [4096, 4096]));
+    let other = made(extensor::transpose(
+        &made(extensor::reshape(&b, [4096, 4096])),
+        None,
+    ));
+    let (small, few) = (random(3, &[16]), random(4, &[16]));
+    type Work = Box<dyn FnMut() -> Result<Tensor>>;
+    let large: Vec<(&str, Work)> = vec![
+        (
+            "add",
+            Box::new({
+                let (a, b) = (a.clone(), b.clone());
+                move || extensor::add(&a, &b)
+            }),
+        ),
+        (
+            "exp",
+            Box::new({
+                let a = a.clone();
+                move || extensor::exp(&a)
+            }),
+        ),
+        (
+            "sum",
+            Box::new({
+                let a = a.clone();
+                move || extensor::sum(&a, None, false)
+            }),
+        ),
+        (
+            "mean_rows",
+            Box::new({
+                let x = square.clone();
+                move || extensor::mean(&x, 1, false)
+            }),
+        ),
+        (
+            "mean_columns",
+            Box::new({
+                let x = square.clone();
+                move || extensor::mean(&x, 0, false)
+            }),
+        ),
+        (
+            "log",
+            Box::new({
+                let a = a.clone();
+                move || extensor::log(&a)
+            }),
+        ),
+        (
+            "sin",
+            Box::new({
+                let a = a.clone();
+                move || extensor::sin(&a)
+            }),
+        ),
+        (
+            "erf",
+            Box::new({
+                let a = a.clone();
+                move || extensor::erf(&a)
+            }),
+        ),
+        (
+            "add_transposed",
+            Box::new(move || extensor::add(&square, &other)),
+        ),
+        (
+            "small_add",
+            Box::new({
+                let (a, b) = (small.clone(), few.clone());
+                move || extensor::add(&a, &b)
+            }),
+        ),
+        (
+            "small_exp",
+            Box::new({
+                let a = small.clone();
+                move || extensor::exp(&a)
+            }),
+        ),
+        (
+            "small_sum",
+            Box::new(move || extensor::sum(&small, None, false)),
+        ),
+    ];
+    large
+        .into_iter()
+        .map(|(name, mut work)| Workload {
+            name: name.to_string(),
+            inner: if name.starts_with("small") { 1000 } else { 1 },
+            f: Box::new(move || drop(black_box(made(work())))),
+        })
+        .collect()
+}
+
+/// `A·B` with each operand plain (`n`) or transposed in memory (`t`).
+fn matmul(layout: &str, m: usize, k: usize, n: usize) -> Workload {
+    let operand = |seed, transposed: bool, rows: usize, columns: usize| {
+        if transposed {
+            made(extensor::transpose(&random(seed, &[columns, rows]), None))
+        } else {
+            random(seed, &[rows, columns])
+        }
+    };
+    let a = operand(5, layout.starts_with('t'), m, k);
+    let b = operand(6, layout.ends_with('t'), k, n);
+    Workload {
+        name: format!("matmul_{layout}_{m}x{k}x{n}"),
+        inner: 1,
+        f: Box::new(move || drop(black_box(made(extensor::matmul(&a, &b))))),
+    }
+}

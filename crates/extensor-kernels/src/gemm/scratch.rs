@@ -1,0 +1,38 @@
+//! Working memory that a thread keeps from one product to the next.
+
+use super::Real;
+use std::cell::Cell;
+
+/// A cache line: what packed panels are aligned to, so that no vector load crosses two.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+thread_local! {
+    /// Memory not in use, what was given back last on top.
+    static KEPT: Cell<Vec<Vec<Line>>> = const { Cell::new(Vec::new()) };
+}
+
+/// Runs `f` with `len` numbers of unspecified value, aligned to a cache line.
+///
+/// The memory is this thread's, grown when needed and kept for the next call. A call within the
+/// call has memory of its own, and as calls nest in the same way each time, gets the same again.
+pub(super) fn with<R: Real, Out>(len: usize, f: impl FnOnce(&mut [R]) -> Out) -> Out {
+    let lines = (len * size_of::<R>()).div_ceil(size_of::<Line>());
+    let mut kept = KEPT.take();
+    let mut room = kept.pop().unwrap_or_default();
+    KEPT.set(kept);
+    if room.len() < lines {
+        // What is in it need not be moved to the new place.
+        room = Vec::new();
+        room.resize(lines, Line([0; 64]));
+    }
+    // SAFETY: the lines are initialised bytes, `len` numbers fit in them, the alignment of a line
+    // is a multiple of a number's, and every pattern of bits is a number.
+    let numbers = unsafe { std::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<R>(), len) };
+    let out = f(numbers);
+    let mut kept = KEPT.take();
+    kept.push(room);
+    KEPT.set(kept);
+    out
+}

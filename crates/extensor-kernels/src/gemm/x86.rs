@@ -1,0 +1,190 @@
+//! [`Simd`] for AVX2 with FMA and for AVX-512.
+
+use super::simd::{Simd, Work, run_v3, run_v4};
+use std::arch::x86_64::*;
+
+/// 256-bit registers, of which there are 16.
+#[derive(Clone, Copy)]
+pub struct Avx2<T>(T);
+
+/// 512-bit registers, of which there are 32.
+#[derive(Clone, Copy)]
+pub struct Avx512<T>(T);
+
+/// Implements [`Simd`] from the names of intrinsics; the three operations on masks and the
+/// transposition, which differ in more than names, are passed in.
+macro_rules! simd {
+    (
+        $name:ident, $run:ident, $t:ty, $v:ty, $mask:ty, $lanes:literal lanes, $rows:literal rows,
+        $block:literal block, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
+        $add:ident, $to_mask:ident, |$lp:ident, $lm:ident| $load_mask:expr,
+        |$sp:ident, $sm:ident, $sv:ident| $store_mask:expr, $transpose:ident
+    ) => {
+        // SAFETY: the lanes divide `VECTOR_LANES` and the rows are at most `MAX_ROWS`; the caller
+        // of each function promises that the machine has the instruction set and that the
+        // addresses are good for what the function's name says, which is all the intrinsics ask.
+        unsafe impl Simd for $name<$t> {
+            type T = $t;
+            type V = $v;
+            type Mask = $mask;
+            const LANES: usize = $lanes;
+            const ROWS: usize = $rows;
+            const BLOCK: usize = $block;
+
+            #[inline(always)]
+            unsafe fn call<W: Work<$t>>(work: W) {
+                // SAFETY: as said at the head of the impl, here and below.
+                unsafe { $run(work) }
+            }
+            #[inline(always)]
+            unsafe fn zero() -> $v {
+                // SAFETY: see above.
+                unsafe { $zero() }
+            }
+            #[inline(always)]
+            unsafe fn splat(x: $t) -> $v {
+                // SAFETY: see above.
+                unsafe { $splat(x) }
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $t) -> $v {
+                // SAFETY: see above.
+                unsafe { $load(from) }
+            }
+            #[inline(always)]
+            unsafe fn store(to: *mut $t, v: $v) {
+                // SAFETY: see above.
+                unsafe { $store(to, v) }
+            }
+            #[inline(always)]
+            unsafe fn mask(n: usize) -> $mask {
+                // SAFETY: see above.
+                unsafe { $to_mask(n) }
+            }
+            #[inline(always)]
+            unsafe fn load_mask($lp: *const $t, $lm: $mask) -> $v {
+                // SAFETY: see above.
+                unsafe { $load_mask }
+            }
+            #[inline(always)]
+            unsafe fn store_mask($sp: *mut $t, $sm: $mask, $sv: $v) {
+                // SAFETY: see above.
+                unsafe { $store_mask }
+            }
+            #[inline(always)]
+            unsafe fn fma(a: $v, b: $v, c: $v) -> $v {
+                // SAFETY: see above.
+                unsafe { $fma(a, b, c) }
+            }
+            #[inline(always)]
+            unsafe fn add(a: $v, b: $v) -> $v {
+                // SAFETY: see above.
+                unsafe { $add(a, b) }
+            }
+            #[inline(always)]
+            unsafe fn transpose(from: *const $t, from_step: isize, to: *mut $t, to_step: usize) {
+                // SAFETY: see above.
+                unsafe { $transpose(from, from_step, to, to_step) }
+            }
+        }
+    };
+}
+
+simd!(
+    Avx512, run_v4, f32, __m512, __mmask16, 16 lanes, 9 rows, 8 block,
+    _mm512_setzero_ps, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps,
+    _mm512_add_ps, mask_16_bits,
+    |p, m| _mm512_maskz_loadu_ps(m, p), |p, m, v| _mm512_mask_storeu_ps(p, m, v), transpose_f32
+);
+simd!(
+    Avx512, run_v4, f64, __m512d, __mmask8, 8 lanes, 9 rows, 4 block,
+    _mm512_setzero_pd, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_fmadd_pd,
+    _mm512_add_pd, mask_8_bits,
+    |p, m| _mm512_maskz_loadu_pd(m, p), |p, m, v| _mm512_mask_storeu_pd(p, m, v), transpose_f64
+);
+simd!(
+    Avx2, run_v3, f32, __m256, __m256i, 8 lanes, 4 rows, 8 block,
+    _mm256_setzero_ps, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps,
+    _mm256_add_ps, mask_32,
+    |p, m| _mm256_maskload_ps(p, m), |p, m, v| _mm256_maskstore_ps(p, m, v), transpose_f32
+);
+simd!(
+    Avx2, run_v3, f64, __m256d, __m256i, 4 lanes, 4 rows, 4 block,
+    _mm256_setzero_pd, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_fmadd_pd,
+    _mm256_add_pd, mask_64,
+    |p, m| _mm256_maskload_pd(p, m), |p, m, v| _mm256_maskstore_pd(p, m, v), transpose_f64
+);
+
+#[inline(always)]
+unsafe fn mask_16_bits(n: usize) -> __mmask16 {
+    ((1u32 << n) - 1) as __mmask16
+}
+
+#[inline(always)]
+unsafe fn mask_8_bits(n: usize) -> __mmask8 {
+    ((1u32 << n) - 1) as __mmask8
+}
+
+#[inline(always)]
+unsafe fn mask_32(n: usize) -> __m256i {
+    // SAFETY: the caller's promise that the machine has AVX2.
+    unsafe {
+        let lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), lane)
+    }
+}
+
+#[inline(always)]
+unsafe fn mask_64(n: usize) -> __m256i {
+    // SAFETY: the caller's promise that the machine has AVX2.
+    unsafe {
+        let lane = _mm256_setr_epi64x(0, 1, 2, 3);
+        _mm256_cmpgt_epi64(_mm256_set1_epi64x(n as i64), lane)
+    }
+}
+
+/// Turns a square of 8 by 8: rows are read as halves that already stand where they must, so that
+/// only two rounds of shuffles are left.
+#[inline(always)]
+unsafe fn transpose_f32(from: *const f32, from_step: isize, to: *mut f32, to_step: usize) {
+    // SAFETY: the caller promises AVX and that both squares are in bounds.
+    unsafe {
+        for half in 0..2 {
+            let mut rows = [_mm256_setzero_ps(); 4];
+            for (i, row) in rows.iter_mut().enumerate() {
+                let low = from.offset(i as isize * from_step).add(4 * half);
+                let high = from.offset((i as isize + 4) * from_step).add(4 * half);
+                let low = _mm256_castps128_ps256(_mm_loadu_ps(low));
+                *row = _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(high));
+            }
+            let [r0, r1, r2, r3] = rows;
+            let (a, b) = (_mm256_unpacklo_ps(r0, r1), _mm256_unpackhi_ps(r0, r1));
+            let (c, d) = (_mm256_unpacklo_ps(r2, r3), _mm256_unpackhi_ps(r2, r3));
+            let to = to.add(4 * half * to_step);
+            _mm256_storeu_ps(to, _mm256_shuffle_ps::<0x44>(a, c));
+            _mm256_storeu_ps(to.add(to_step), _mm256_shuffle_ps::<0xEE>(a, c));
+            _mm256_storeu_ps(to.add(2 * to_step), _mm256_shuffle_ps::<0x44>(b, d));
+            _mm256_storeu_ps(to.add(3 * to_step), _mm256_shuffle_ps::<0xEE>(b, d));
+        }
+    }
+}
+
+/// Turns a square of 4 by 4, in the manner of [`transpose_f32`].
+#[inline(always)]
+unsafe fn transpose_f64(from: *const f64, from_step: isize, to: *mut f64, to_step: usize) {
+    // SAFETY: the caller promises AVX and that both squares are in bounds.
+    unsafe {
+        for half in 0..2 {
+            let mut rows = [_mm256_setzero_pd(); 2];
+            for (i, row) in rows.iter_mut().enumerate() {
+                let low = from.offset(i as isize * from_step).add(2 * half);
+                let high = from.offset((i as isize + 2) * from_step).add(2 * half);
+                let low = _mm256_castpd128_pd256(_mm_loadu_pd(low));
+                *row = _mm256_insertf128_pd::<1>(low, _mm_loadu_pd(high));
+            }
+            let to = to.add(2 * half * to_step);
+            _mm256_storeu_pd(to, _mm256_unpacklo_pd(rows[0], rows[1]));
+            _mm256_storeu_pd(to.add(to_step), _mm256_unpackhi_pd(rows[0], rows[1]));
+        }
+    }
+}

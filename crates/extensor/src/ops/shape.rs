@@ -1,0 +1,115 @@
+//! What the operations on shapes share: sizes given as arguments, parts of an array to be written.
+
+use super::operation::{Operation, backward, husk};
+use super::record::Parameter;
+use crate::tensor::Strides;
+use crate::{Error, Result, Shape, Tensor};
+use extensor_kernels::copy::{ViewMut, copy};
+use extensor_kernels::native::Native;
+use extensor_kernels::view::View;
+use std::fmt::Debug;
+
+/// A parameter that must be given.
+pub(super) const fn required(name: &'static str, what: &'static str) -> Parameter {
+    Parameter {
+        name,
+        what,
+        default: None,
+    }
+}
+
+/// A parameter that may be left out.
+pub(super) const fn optional(
+    name: &'static str,
+    what: &'static str,
+    default: &'static str,
+) -> Parameter {
+    Parameter {
+        name,
+        what,
+        default: Some(default),
+    }
+}
+
+/// The error of a parameter outside what is allowed.
+pub(super) fn bad_parameter(
+    op: &'static str,
+    parameter: &'static str,
+    expected: impl Into<String>,
+    got: impl Debug,
+) -> Error {
+    Error::Parameter {
+        op,
+        parameter,
+        expected: expected.into(),
+        got: format!("{got:?}"),
+    }
+}
+
+/// The error of an argument of the wrong shape.
+pub(super) fn bad_shape(
+    op: &'static str,
+    argument: &'static str,
+    expected: impl Into<String>,
+    got: &Shape,
+) -> Error {
+    Error::Shape {
+        op,
+        argument,
+        expected: expected.into(),
+        got: got.clone(),
+    }
+}
+
+/// The shape of these sizes, none of which may be negative, and which memory can address.
+pub(super) fn sizes(op: &'static str, parameter: &'static str, given: &[i64]) -> Result<Shape> {
+    let size = |&size: &i64| usize::try_from(size);
+    let shape: Shape = match given.iter().map(size).collect() {
+        Ok(shape) => shape,
+        Err(_) => return Err(bad_parameter(op, parameter, "sizes of at least 0", given)),
+    };
+    shape.count(op)?;
+    Ok(shape)
+}
+
+/// The shape of these sizes, which were computed: `None` where one is too large to count.
+pub(super) fn countable(
+    op: &'static str,
+    sizes: impl Iterator<Item = Option<usize>> + Clone,
+) -> Result<Shape> {
+    let shape: Shape = sizes.clone().map(|s| s.unwrap_or(usize::MAX)).collect();
+    if sizes.into_iter().any(|size| size.is_none()) {
+        return Err(Error::Overflow { op, shape });
+    }
+    shape.count(op)?;
+    Ok(shape)
+}
+
+/// Writes `from` into the part of a row-major array of shape `shape` that starts at index `start`.
+pub(super) fn place<T: Native>(out: &mut [T], shape: &Shape, start: &[usize], from: View<'_, T>) {
+    if from.is_empty() {
+        return;
+    }
+    let strides: Strides = shape.strides();
+    let offset = start.iter().zip(&strides).map(|(&i, &s)| i * s as usize);
+    let offset = offset.sum();
+    copy(from, ViewMut::new(out, offset, from.shape(), &strides));
+}
+
+/// The gradients for all inputs, of these shapes, of an operation that takes any number of them.
+pub(super) fn backward_of_many(
+    op: &dyn Operation,
+    grad_outputs: &[&Tensor],
+    shapes: &[Shape],
+) -> Result<Vec<Tensor>> {
+    let dtype = grad_outputs.first().map(|g| g.dtype());
+    let Some(dtype) = dtype else {
+        return Ok(Vec::new());
+    };
+    let of = |shape: &Shape| husk(shape, dtype);
+    let inputs = shapes.iter().map(of).collect::<Result<Vec<_>>>()?;
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    let wanted = vec![true; inputs.len()];
+    let grads = backward(op, grad_outputs, &inputs, grad_outputs, &wanted)?;
+    Ok(grads.into_iter().flatten().collect())
+}
