@@ -174,6 +174,11 @@ impl<'a, T: Native> Gather<'a, T> {
         self.data.get(at..at + len)
     }
 
+    /// All that lies from element number `first` to element number `last`, others included.
+    pub(crate) fn between(&self, first: usize, last: usize) -> Option<&'a [T]> {
+        self.data.get(self.position(first)..=self.position(last))
+    }
+
     /// Where element number `index` lies.
     fn position(&self, mut index: usize) -> usize {
         let mut at = self.offset as isize;

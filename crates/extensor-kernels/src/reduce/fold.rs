@@ -21,6 +21,8 @@ pub(super) trait Step {
     const START: Self::Acc;
     /// Whether it is worth compiling for the widest registers.
     const WIDE: bool;
+    /// Whether it takes less time than fetching the number: then several streams are read at once.
+    const CHEAP: bool = false;
     /// One number more.
     fn step(acc: Self::Acc, x: Self::In, param: Self::Param) -> Self::Acc;
     /// Two partial results in one.
@@ -37,6 +39,11 @@ struct Rows<'a, S: Step> {
     out: &'a mut [S::Acc],
 }
 
+/// Rows that are read at once.
+const STREAMS: usize = 4;
+/// The shortest rows for which that is worth it.
+const LONG: usize = 256;
+
 impl<S: Step> Kernel for Rows<'_, S> {
     type Output = ();
     #[inline(always)]
@@ -44,6 +51,13 @@ impl<S: Step> Kernel for Rows<'_, S> {
         let Rows { x, n, params, out } = self;
         assert!(n > 0 && n <= CHUNK && x.len() == n * out.len() && params.len() == out.len());
         let mut row = 0;
+        if S::CHEAP && n >= LONG {
+            while row + STREAMS <= out.len() {
+                let (x, params) = (&x[row * n..], &params[row..]);
+                in_streams::<S>(x, n, params, &mut out[row..row + STREAMS]);
+                row += STREAMS;
+            }
+        }
         while row < out.len() {
             let (x, param) = (&x[row * n..(row + 1) * n], params[row]);
             out[row] = if n <= SEQUENCE {
@@ -66,17 +80,82 @@ impl<S: Step> Kernel for Rows<'_, S> {
 #[inline(always)]
 fn in_lanes<S: Step>(x: &[S::In], param: S::Param) -> S::Acc {
     let mut lanes = [S::START; LANES];
-    let (groups, rest) = x.as_chunks::<LANES>();
+    let lanes = &mut lanes[..width()];
+    groups::<S>(x, x.len() / LANES, param, lanes);
+    finish_lanes::<S>(lanes, &x[x.len() / LANES * LANES..], param)
+}
+
+/// The number of lanes, unknown to the compiler: a loop over so many it makes of vectors, one that
+/// it can unroll it turns into single numbers.
+#[inline(always)]
+fn width() -> usize {
+    std::hint::black_box(LANES).min(LANES)
+}
+
+/// Several rows of `n` numbers, each as [`in_lanes`] folds it.
+#[inline(always)]
+fn in_streams<S: Step>(x: &[S::In], n: usize, params: &[S::Param], out: &mut [S::Acc]) {
+    let mut lanes = [[S::START; LANES]; STREAMS];
+    let width = width();
+    let whole = n / LANES;
     let mut g = 0;
-    while g < groups.len() {
-        let group = &groups[g];
+    while g < whole {
+        let count = TURN.min(whole - g);
+        let mut s = 0;
+        while s < STREAMS {
+            let x = &x[s * n + g * LANES..(s + 1) * n];
+            groups::<S>(x, count, params[s], &mut lanes[s][..width]);
+            s += 1;
+        }
+        g += count;
+    }
+    let mut s = 0;
+    while s < STREAMS {
+        let rest = &x[s * n + whole * LANES..(s + 1) * n];
+        out[s] = finish_lanes::<S>(&mut lanes[s][..width], rest, params[s]);
+        s += 1;
+    }
+}
+
+/// Groups that are read from one row before it is the next one's turn.
+const TURN: usize = 4;
+
+/// Folds `count` groups of numbers, one for each lane.
+#[inline(always)]
+fn groups<S: Step>(x: &[S::In], count: usize, param: S::Param, lanes: &mut [S::Acc]) {
+    let len = lanes.len();
+    let mut g = 0;
+    if S::CHEAP {
+        while g + 4 <= count {
+            let x = &x[g * LANES..(g + 4) * LANES];
+            let (a, b) = (&x[..len], &x[LANES..LANES + len]);
+            let (c, d) = (
+                &x[2 * LANES..2 * LANES + len],
+                &x[3 * LANES..3 * LANES + len],
+            );
+            let mut l = 0;
+            while l < len {
+                let two = S::step(S::step(lanes[l], a[l], param), b[l], param);
+                lanes[l] = S::step(S::step(two, c[l], param), d[l], param);
+                l += 1;
+            }
+            g += 4;
+        }
+    }
+    while g < count {
+        let x = &x[g * LANES..g * LANES + len];
         let mut l = 0;
-        while l < LANES {
-            lanes[l] = S::step(lanes[l], group[l], param);
+        while l < len {
+            lanes[l] = S::step(lanes[l], x[l], param);
             l += 1;
         }
         g += 1;
     }
+}
+
+/// The last numbers of a row, and the lanes in one.
+#[inline(always)]
+fn finish_lanes<S: Step>(lanes: &mut [S::Acc], rest: &[S::In], param: S::Param) -> S::Acc {
     let mut l = 0;
     while l < rest.len() {
         lanes[l] = S::step(lanes[l], rest[l], param);
@@ -96,6 +175,8 @@ fn in_lanes<S: Step>(x: &[S::In], param: S::Param) -> S::Acc {
 
 struct Columns<'a, S: Step> {
     x: &'a [S::In],
+    stride: usize,
+    count: usize,
     params: &'a [S::Param],
     acc: &'a mut [S::Acc],
 }
@@ -104,12 +185,58 @@ impl<S: Step> Kernel for Columns<'_, S> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Columns { x, params, acc } = self;
+        let Columns {
+            x,
+            stride,
+            count,
+            params,
+            acc,
+        } = self;
         let len = acc.len();
-        let (x, params) = (&x[..len], &params[..len]);
+        let params = &params[..len];
+        let mut row = 0;
+        if S::CHEAP {
+            while row + 4 <= count {
+                let x = &x[row * stride..];
+                let a = &x[..len];
+                let b = &x[stride..stride + len];
+                let c = &x[2 * stride..2 * stride + len];
+                let d = &x[3 * stride..3 * stride + len];
+                let mut i = 0;
+                while i < len {
+                    let two = S::step(S::step(acc[i], a[i], params[i]), b[i], params[i]);
+                    acc[i] = S::step(S::step(two, c[i], params[i]), d[i], params[i]);
+                    i += 1;
+                }
+                row += 4;
+            }
+        }
+        while row < count {
+            let x = &x[row * stride..row * stride + len];
+            let mut i = 0;
+            while i < len {
+                acc[i] = S::step(acc[i], x[i], params[i]);
+                i += 1;
+            }
+            row += 1;
+        }
+    }
+}
+
+struct Join<'a, S: Step> {
+    acc: &'a mut [S::Acc],
+    other: &'a [S::Acc],
+}
+
+impl<S: Step> Kernel for Join<'_, S> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Join { acc, other } = self;
+        let other = &other[..acc.len()];
         let mut i = 0;
-        while i < len {
-            acc[i] = S::step(acc[i], x[i], params[i]);
+        while i < acc.len() {
+            acc[i] = S::join(acc[i], other[i]);
             i += 1;
         }
     }
@@ -127,8 +254,21 @@ impl<S: Step + Sync> Fold<S::In, S::Acc, S::Param> for Folds<S> {
             dispatch_narrow(kernel)
         }
     }
-    fn columns(&self, x: &[S::In], params: &[S::Param], acc: &mut [S::Acc]) {
-        let kernel = Columns::<S> { x, params, acc };
+    fn columns(
+        &self,
+        x: &[S::In],
+        stride: usize,
+        count: usize,
+        params: &[S::Param],
+        acc: &mut [S::Acc],
+    ) {
+        let kernel = Columns::<S> {
+            x,
+            stride,
+            count,
+            params,
+            acc,
+        };
         if S::WIDE {
             dispatch(kernel)
         } else {
@@ -136,10 +276,7 @@ impl<S: Step + Sync> Fold<S::In, S::Acc, S::Param> for Folds<S> {
         }
     }
     fn join(&self, acc: &mut [S::Acc], other: &[S::Acc]) {
-        // Partial results are few: this need not be compiled for every instruction set.
-        for (a, b) in acc.iter_mut().zip(other) {
-            *a = S::join(*a, *b);
-        }
+        dispatch_narrow(Join::<S> { acc, other });
     }
 }
 
@@ -160,6 +297,7 @@ macro_rules! arithmetic_steps {
             type Param = ();
             const START: $acc = $zero;
             const WIDE: bool = $wide;
+            const CHEAP: bool = $wide;
             #[inline(always)]
             fn step(acc: $acc, x: $in, _: ()) -> $acc {
                 acc + <$acc>::from(x)
@@ -203,6 +341,7 @@ macro_rules! extreme_steps {
             type Param = ();
             const START: $t = $least;
             const WIDE: bool = $wide;
+            const CHEAP: bool = $wide;
             #[inline(always)]
             fn step(acc: $t, x: $t, _: ()) -> $t {
                 Number::maximum(acc, x)
@@ -218,6 +357,7 @@ macro_rules! extreme_steps {
             type Param = ();
             const START: $t = $most;
             const WIDE: bool = $wide;
+            const CHEAP: bool = $wide;
             #[inline(always)]
             fn step(acc: $t, x: $t, _: ()) -> $t {
                 Number::minimum(acc, x)

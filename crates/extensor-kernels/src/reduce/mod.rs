@@ -23,7 +23,7 @@ pub use scan::{Scans, cumsum};
 
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
-use crate::view::{Gather, View};
+use crate::view::{Gather, View, merged};
 use smallvec::SmallVec;
 
 /// Numbers that are folded one after the other.
@@ -38,6 +38,8 @@ const PACK: usize = 4096;
 const NARROW: usize = PACK / LANES;
 /// Results that are folded side by side where there are more.
 const BLOCK: usize = 512;
+/// Chunks that are folded side by side: reading at several places at once is faster.
+const TOGETHER: usize = 8;
 /// Numbers that are worth a task of their own.
 const TASK: usize = 64 * 1024;
 
@@ -48,8 +50,9 @@ pub trait Fold<I, A, P>: Sync {
     /// `out[i]` = all of row number `i` of `x`, whose rows have `n <= CHUNK` numbers, folded with
     /// `params[i]`.
     fn rows(&self, x: &[I], n: usize, params: &[P], out: &mut [A]);
-    /// Folds `x[i]` into `acc[i]` with `params[i]`.
-    fn columns(&self, x: &[I], params: &[P], acc: &mut [A]);
+    /// Folds `x[i]` into `acc[i]` with `params[i]`, for each of `count` rows of `x` that begin
+    /// `stride` numbers apart.
+    fn columns(&self, x: &[I], stride: usize, count: usize, params: &[P], acc: &mut [A]);
     /// Joins `other[i]` to `acc[i]`.
     fn join(&self, acc: &mut [A], other: &[A]);
 }
@@ -92,6 +95,21 @@ impl Walk {
             }
         }
         walk
+    }
+
+    /// How far the axes of the first `count` elements step forward, if they do so evenly.
+    fn outer_step(&self, count: usize) -> Option<usize> {
+        let mut axes = 0;
+        let mut seen = 1;
+        while seen < count {
+            seen *= self.shape[axes];
+            axes += 1;
+        }
+        match merged(&self.shape[..axes], &self.strides[..axes]).as_slice() {
+            [] => Some(0),
+            [(_, step)] => usize::try_from(*step).ok(),
+            _ => None,
+        }
     }
 
     fn gather<'a, T: Native>(&'a self, x: &View<'a, T>) -> Gather<'a, T> {
@@ -158,6 +176,15 @@ pub(crate) fn reduce<T, A, P, O>(
             finish(k * BLOCK, &start[..out.len()], out);
         }
         return;
+    }
+    // Little work that lies in order is done at once.
+    if results == 1
+        && each <= CHUNK
+        && let Some(x) = x.as_slice().and_then(T::as_wide)
+    {
+        let mut acc = [fold.start()];
+        fold.rows(x, each, params, &mut acc);
+        return finish(0, &acc, out);
     }
     let job = Job {
         fold,
@@ -272,15 +299,31 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
         let &Job { each, chunks, .. } = self;
         let mut partial = vec![self.fold.start(); self.results * chunks];
         let shared = Shared::new(&mut partial);
-        in_tasks(self.results * chunks, CHUNK, |units| {
+        // Whole chunks that lie together are folded side by side, as rows are.
+        let direct = T::as_wide(&[]).is_some() && x.stretch() >= TOGETHER * CHUNK;
+        let together = if direct { TOGETHER } else { 1 };
+        let per_row = chunks.div_ceil(together);
+        in_tasks(self.results * per_row, CHUNK * together, |units| {
             let mut room = Room::new();
             for unit in units {
-                let (row, start) = (unit / chunks, unit % chunks * CHUNK);
-                let len = CHUNK.min(each - start);
-                let values = room.read(x, row * each + start, len);
-                // SAFETY: the units' parts of `partial` lie in it and do not overlap.
-                let acc = unsafe { shared.part(unit, unit + 1) };
-                self.fold.rows(values, len, &self.params[row..row + 1], acc);
+                let (row, first) = (unit / per_row, unit % per_row * together);
+                let last = (first + together).min(chunks);
+                // The last chunk of a row may be shorter than the others.
+                let whole = if last * CHUNK > each { last - 1 } else { last };
+                let params: SmallVec<[P; TOGETHER]> =
+                    SmallVec::from_elem(self.params[row], last - first);
+                for part in [first..whole, whole..last] {
+                    if part.is_empty() {
+                        continue;
+                    }
+                    let (start, end) = (part.start * CHUNK, (part.end * CHUNK).min(each));
+                    let values = room.read(x, row * each + start, end - start);
+                    let at = row * chunks;
+                    // SAFETY: the units' parts of `partial` lie in it and do not overlap.
+                    let acc = unsafe { shared.part(at + part.start, at + part.end) };
+                    let n = (end - start) / part.len();
+                    self.fold.rows(values, n, &params[..part.len()], acc);
+                }
             }
         });
         for (k, row) in partial.chunks_mut(chunks).enumerate() {
@@ -298,10 +341,14 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
             ..
         } = self;
         let x = walk.gather(x);
+        let even = x.stretch() > 0;
+        let step = walk.outer_step(each).filter(|_| even);
         // Blocks do not go beyond a stretch of results that lie together, if those are long.
-        let stretch = match x.stretch().min(results) {
-            run if run >= NARROW / 4 && results > NARROW && results.is_multiple_of(run) => run,
-            _ => results,
+        let (stretch, step) = match x.stretch().min(results) {
+            run if run >= NARROW / 4 && results > NARROW && results.is_multiple_of(run) => {
+                (run, step)
+            }
+            _ => (results, None),
         };
         let blocks = stretch.div_ceil(BLOCK).max((stretch / NARROW).min(8));
         let block = stretch.div_ceil(blocks);
@@ -330,7 +377,7 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
                 if results <= NARROW {
                     self.narrow(&x, &side, &mut room, &mut params, &mut acc);
                 } else {
-                    self.wide(&x, &side, &mut room, &mut acc);
+                    self.wide(&x, step, &side, &mut room, &mut acc);
                 }
                 let (count, width) = (lanes(side.rows.len()), columns.len());
                 tree(self.fold, &mut acc, count, width);
@@ -378,18 +425,23 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
         let step = (PACK / group).max(1) * group;
         while at < end {
             let values = room.read(x, at, step.min(end - at));
-            for values in values.chunks(group) {
-                let len = values.len();
-                self.fold.columns(values, &params[..len], &mut acc[..len]);
+            let whole = values.len() / group;
+            self.fold.columns(values, group, whole, params, acc);
+            let rest = &values[whole * group..];
+            if !rest.is_empty() {
+                let (params, acc) = (&params[..rest.len()], &mut acc[..rest.len()]);
+                self.fold.columns(rest, 0, 1, params, acc);
             }
             at += step;
         }
     }
 
-    /// A panel of some columns, lane after lane.
+    /// A panel of some columns, lane after lane; `step`: how far its rows lie apart, if each lies
+    /// together and all of them evenly.
     fn wide<T: Compute<Wide = I>>(
         &self,
         x: &Gather<'_, T>,
+        step: Option<usize>,
         side: &Panel,
         room: &mut Room<T>,
         acc: &mut Vec<A>,
@@ -400,9 +452,24 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
         let params = &self.params[side.columns.clone()];
         for (lane, acc) in acc.chunks_mut(width).enumerate() {
             let mut row = side.rows.start + lane;
+            if row >= side.rows.end {
+                break;
+            }
+            let at = |row: usize| row * self.results + side.columns.start;
+            let rows = (side.rows.end - row).div_ceil(count);
+            let last = row + (rows - 1) * count;
+            let stretch = T::as_wide(&[]).and(step);
+            let panel = stretch.and_then(|step| {
+                let panel = x.between(at(row), at(last) + width - 1)?;
+                Some((T::as_wide(panel)?, step * count))
+            });
+            if let Some((panel, stride)) = panel {
+                self.fold.columns(panel, stride, rows, params, acc);
+                continue;
+            }
             while row < side.rows.end {
-                let at = row * self.results + side.columns.start;
-                self.fold.columns(room.read(x, at, width), params, acc);
+                let values = room.read(x, at(row), width);
+                self.fold.columns(values, 0, 1, params, acc);
                 row += count;
             }
         }

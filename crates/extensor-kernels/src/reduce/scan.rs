@@ -95,6 +95,22 @@ struct Scan<'a, T> {
 }
 
 impl<T: Scans> Scan<'_, T> {
+    /// Running sums of numbers that lie behind each other.
+    fn line(&self, mut run: T::Run, values: &[T::Wide], out: &mut [T]) -> T::Run {
+        if self.reverse {
+            for (out, &x) in out.iter_mut().zip(values).rev() {
+                run = T::add(run, x);
+                *out = T::value(run);
+            }
+        } else {
+            for (out, &x) in out.iter_mut().zip(values) {
+                run = T::add(run, x);
+                *out = T::value(run);
+            }
+        }
+        run
+    }
+
     /// Running sums of some columns of one matrix.
     fn block(
         &self,
@@ -124,6 +140,10 @@ impl<T: Scans> Scan<'_, T> {
             let values = room.read(&self.x, at, count * width);
             // SAFETY: this piece lies in the output, and no other piece of any task overlaps it.
             let out = unsafe { out.part(at, at + count * width) };
+            if width == 1 {
+                runs[0] = self.line(runs[0], values, out);
+                continue;
+            }
             for k in 0..count {
                 let k = if self.reverse { count - 1 - k } else { k };
                 let part = k * width..(k + 1) * width;

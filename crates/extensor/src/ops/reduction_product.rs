@@ -83,37 +83,31 @@ impl RealPredicate for Normal {
 /// of its own block times those of the other blocks. Nothing is divided, so zeros do no harm, and it
 /// can be differentiated any number of times.
 fn others(x: &Tensor) -> Result<Tensor> {
+    const BLOCK: usize = 8;
     let (rows, n) = (x.shape()[0], x.shape()[1]);
-    let block = block_size(n);
-    let blocks = ops::reshape(x, [rows, n / block, 1, block])?;
-    let pairs = ops::broadcast_to(&blocks, [rows, n / block, block, block])?;
+    let block = n.min(BLOCK);
+    let count = n.div_ceil(block);
+    // Ones fill the last block.
+    let missing = (count * block - n) as i64;
+    let filled = ops::pad(x, [(0, 0), (0, missing)], 1.0)?;
+    let blocks = ops::reshape(&filled, [rows, count, 1, block])?;
+    let pairs = ops::broadcast_to(&blocks, [rows, count, block, block])?;
     let diagonal = ops::cast(&Tensor::eye(block, block, DType::U8)?, DType::Bool)?;
     let one = Tensor::scalar_of(1.0, x.dtype())?;
     let within = prod(&ops::where_(&diagonal, &one, &pairs)?, -1, false)?;
-    if block == n {
+    if count == 1 {
         return ops::reshape(&within, [rows, n]);
     }
-    let outside = others(&ops::reshape(
-        &prod(&blocks, -1, false)?,
-        [rows, n / block],
-    )?)?;
-    let outside = ops::reshape(&outside, [rows, n / block, 1])?;
+    let products = prod(&blocks, -1, false)?;
+    let outside = others(&ops::reshape(&products, [rows, count])?)?;
+    let outside = ops::reshape(&outside, [rows, count, 1])?;
     let spec = Spec {
         shape: within.shape().clone(),
         dtype: x.dtype(),
     };
     let both = map_real("prod_backward", &Formulas(Times), [&within, &outside], spec)?;
-    ops::reshape(&both, [rows, n])
-}
-
-/// A divisor of `n` above 1, of at most 8 if there is one.
-fn block_size(n: usize) -> usize {
-    let small = (2..=8.min(n)).rev().find(|&b| n.is_multiple_of(b));
-    small.unwrap_or_else(|| {
-        let root = n.isqrt();
-        let larger = (9..=root).find(|&b| n.is_multiple_of(b));
-        larger.unwrap_or(n.max(1))
-    })
+    let both = ops::reshape(&both, [rows, count * block])?;
+    ops::slice(&both, 1, None, n as i64, 1)
 }
 
 impl Rule for Prod {
