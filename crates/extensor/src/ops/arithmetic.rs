@@ -5,7 +5,7 @@
 use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use super::operation::{apply_one, backward_of, husk, sum_dtype};
 use super::params::Params;
-use super::pointwise::{Takes, guard, infer_binary, map_number, map_real, saturate};
+use super::pointwise::{Takes, guard, infer_binary, map_number, map_real, saturate, working_limit};
 use super::record::{Family, Input, Record};
 use super::samples::{PAIRS, Sampler};
 use crate::{DType, Error, Result, Tensor, ops};
@@ -232,8 +232,9 @@ binary! {
         da = |g, _a, b, limit| saturate(g / guard(b), limit, [g, b]),
         db = |g, a, b, limit| {
             let d = guard(b);
-            let share = saturate(g / d, limit, [g, b]);
-            saturate(-share * saturate(a / d, limit, [a, b]), limit, [g, a, b])
+            let wide = working_limit(limit);
+            let share = saturate(g / d, wide, [g, b]);
+            saturate(-share * saturate(a / d, wide, [a, b]), limit, [g, a, b])
         };
         "y = a/b", "(g/b, −g·a/b²)";
         check any;
@@ -255,15 +256,20 @@ binary! {
         y = |x, n| x.pow(n),
         da = |g, x, n, limit| {
             let (zero, one) = (x.lit(0.0), x.lit(1.0));
-            let d = R::select(n.lt(one), guard(x), x);
-            let slope = n * saturate(d.pow(n - one), limit, [x, n]);
-            let slope = saturate(slope, limit, [x, n]);
+            let d = guard(x);
+            // −0 has real powers, but its stand-in −1e-10 has only whole ones.
+            let d = R::select(x.eq(zero) & !n.floor().eq(n), d.abs(), d);
+            let d = R::select(n.lt(one), d, x);
+            let wide = working_limit(limit);
+            let slope = n * saturate(d.pow(n - one), wide, [x, n]);
+            let slope = saturate(slope, wide, [x, n]);
             R::select(n.eq(zero), zero * x, saturate(g * slope, limit, [g, x, n]))
         },
         db = |g, x, n, limit| {
             let zero = x.lit(0.0);
-            let slope = saturate(x.pow(n), limit, [x, n]) * x.log();
-            let slope = saturate(slope, limit, [x, n]);
+            let wide = working_limit(limit);
+            let slope = saturate(x.pow(n), wide, [x, n]) * x.log();
+            let slope = saturate(slope, wide, [x, n]);
             R::select(x.le(zero), zero * n, saturate(g * slope, limit, [g, x, n]))
         };
         "y = xⁿ", "(g·n·xⁿ⁻¹, g·xⁿ·ln x)";
@@ -321,7 +327,7 @@ binary! {
         y = |a, b| a.modulo(b),
         da = |g, a, b| R::select((a * b).is_nan(), a * b, g),
         db = |g, a, b, limit| {
-            let quotient = a.floor_divide(guard(b));
+            let quotient = saturate(a.floor_divide(guard(b)), working_limit(limit), [a, b]);
             saturate(-(g * quotient), limit, [g, a, b])
         };
         "y = a − b⌊a/b⌋", "(g, −g·⌊a/b⌋)";

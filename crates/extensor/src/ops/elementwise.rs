@@ -7,7 +7,7 @@
 use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use super::operation::{apply_one, backward_of, husk};
 use super::params::Params;
-use super::pointwise::{Takes, guard, infer_unary, map_number, map_real, saturate};
+use super::pointwise::{Takes, guard, infer_unary, map_number, map_real, saturate, working_limit};
 use super::record::{Family, Needs, Record};
 use super::samples::SHAPES;
 use crate::{DType, Result, Tensor};
@@ -208,7 +208,7 @@ unary! {
     /// The logarithm to base 2, `y = log₂ x`.
     real log2, log2_backward(x), Log2:
             y = |x| x.log2(),
-            dy = |g, x, limit| saturate(g / (guard(x) * x.lit(LN_2)), limit, [g, x]);
+            dy = |g, x, limit| saturate(g / guard(x) / x.lit(LN_2), limit, [g, x]);
             "y = log₂ x", "y′ = 1/(x ln 2)",
             on "x > 0" [0.2, 4.0];
             at 0.3: -1.736965594166206;
@@ -219,7 +219,7 @@ unary! {
     /// The logarithm to base 10, `y = log₁₀ x`.
     real log10, log10_backward(x), Log10:
             y = |x| x.log10(),
-            dy = |g, x, limit| saturate(g / (guard(x) * x.lit(LN_10)), limit, [g, x]);
+            dy = |g, x, limit| saturate(g / guard(x) / x.lit(LN_10), limit, [g, x]);
             "y = log₁₀ x", "y′ = 1/(x ln 10)",
             on "x > 0" [0.2, 4.0];
             at 0.5: -0.3010299956639812;
@@ -268,7 +268,8 @@ unary! {
             y = |x| x.lit(1.0) / x,
             dy = |g, x, limit| {
                 let d = guard(x);
-                saturate(-saturate(g / d, limit, [g, x]) / d, limit, [g, x])
+                let share = saturate(g / d, working_limit(limit), [g, x]);
+                saturate(-share / d, limit, [g, x])
             };
             "y = 1/x", "y′ = −1/x²",
             on "x ≠ 0" [0.3, 3.0];

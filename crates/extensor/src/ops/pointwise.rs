@@ -213,3 +213,10 @@ pub(crate) fn saturate<R: Real, const N: usize>(value: R, limit: f64, inputs: [R
     }
     R::select(over, limit.copysign(value), value)
 }
+
+/// The largest finite value of the precision that a dtype with largest value `limit` is computed
+/// in: what the factors of a gradient are held within, of which only the last product is rounded.
+#[inline(always)]
+pub(crate) fn working_limit(limit: f64) -> f64 {
+    limit.max(f64::from(f32::MAX))
+}

@@ -1,0 +1,96 @@
+//! Random calls of every operation of the catalogue, compared with a slow reference.
+//!
+//! Shapes, broadcasts, memory layouts, dtypes, parameters and values are drawn from a seed, which a
+//! failure names. `EXTENSOR_PROPERTY_CASES` says how many calls of each operation are made, and
+//! `EXTENSOR_PROPERTY_SEED` from which seed on.
+
+mod array;
+mod case;
+mod draw;
+mod generate;
+mod matrix;
+mod movement;
+mod movement_calls;
+mod pointwise;
+mod reduction;
+mod reference;
+
+use case::Case;
+use extensor::catalogue::CATALOGUE;
+use extensor::record::Family;
+
+fn setting(name: &str, default: u64) -> u64 {
+    let given = std::env::var(name).ok().and_then(|v| v.parse().ok());
+    given.unwrap_or(default)
+}
+
+/// Makes `cases` calls of each operation of the family, or of all, and says which went wrong.
+fn check(family: Option<Family>, cases: u64, check: impl Fn(Case) -> Result<(), String>) {
+    let cases = setting("EXTENSOR_PROPERTY_CASES", cases);
+    let first = setting("EXTENSOR_PROPERTY_SEED", 0);
+    let only = std::env::var("EXTENSOR_PROPERTY_ONLY").ok();
+    let mut failures = Vec::new();
+    let wanted = CATALOGUE
+        .iter()
+        .filter(|r| family.is_none_or(|f| r.family == f));
+    for record in wanted.filter(|r| only.as_ref().is_none_or(|name| r.name == name)) {
+        assert!(
+            reference::knows(record.name),
+            "there is no reference for {}",
+            record.name
+        );
+        let failed = (first..first + cases).filter_map(|seed| check(Case::new(record, seed)).err());
+        failures.extend(failed.take(4));
+    }
+    assert!(
+        failures.is_empty(),
+        "{} calls went wrong:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+#[test]
+fn every_operation_of_the_catalogue_has_a_reference() {
+    let missing: Vec<&str> = CATALOGUE
+        .iter()
+        .map(|r| r.name)
+        .filter(|name| !reference::knows(name))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn arithmetic_agrees_with_the_reference() {
+    check(Some(Family::Arithmetic), 100, Case::agrees);
+}
+
+#[test]
+fn elementwise_functions_agree_with_the_reference() {
+    check(Some(Family::Elementwise), 60, Case::agrees);
+}
+
+#[test]
+fn products_agree_with_the_reference() {
+    check(Some(Family::Matrix), 200, Case::agrees);
+}
+
+#[test]
+fn reductions_agree_with_the_reference() {
+    check(Some(Family::Reduction), 120, Case::agrees);
+}
+
+#[test]
+fn operations_on_shapes_agree_with_the_reference() {
+    check(Some(Family::Shape), 120, Case::agrees);
+}
+
+#[test]
+fn one_two_and_four_threads_give_the_same_bits() {
+    check(None, 40, Case::ignores_threads);
+}
+
+#[test]
+fn any_memory_layout_of_the_same_values_gives_the_same_bits() {
+    check(None, 60, Case::ignores_layout);
+}

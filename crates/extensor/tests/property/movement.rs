@@ -1,0 +1,440 @@
+//! The reference for operations that move elements: for every element of an output, where it comes
+//! from. The gradient goes back the same way.
+
+use crate::array::*;
+use crate::reference::{Call, index, summed};
+use extensor::DType;
+use extensor::params::Value;
+
+pub const NAMES: [&str; 21] = [
+    "reshape",
+    "transpose",
+    "broadcast_to",
+    "squeeze",
+    "expand_dims",
+    "flatten",
+    "concatenate",
+    "stack",
+    "split",
+    "slice",
+    "flip",
+    "tile",
+    "pad",
+    "gather",
+    "take",
+    "embedding",
+    "scatter_add",
+    "tril",
+    "triu",
+    "one_hot",
+    "cast",
+];
+
+/// Where an element comes from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// Element number `.1` of input number `.0`.
+    From(usize, usize),
+    /// From nowhere: the padding value, or 0.
+    Fill,
+}
+use Source::{Fill, From};
+
+/// An output's shape with the source of each element.
+type Moved = (Vec<usize>, Vec<Source>);
+
+/// Each element of an output of this shape from the element of input 0 that `of` says.
+fn from_first(
+    call: &Call,
+    shape: Vec<usize>,
+    of: impl Fn(&[usize]) -> Option<Vec<usize>>,
+) -> Moved {
+    let x = &call.inputs[0];
+    let source = |i: Vec<usize>| of(&i).map_or(Fill, |k| From(0, ravel(&k, &x.shape)));
+    let sources = indices(&shape).map(source).collect();
+    (shape, sources)
+}
+
+/// The same elements in the same order.
+fn in_order(call: &Call, shape: Vec<usize>) -> Moved {
+    let sources = (0..call.inputs[0].len()).map(|k| From(0, k)).collect();
+    (shape, sources)
+}
+
+fn with(index: &[usize], axis: usize, value: usize) -> Vec<usize> {
+    let mut index = index.to_vec();
+    index[axis] = value;
+    index
+}
+
+/// The indices that Python's `start:stop:step` stands for on an axis of size `n`.
+pub fn python_slice(start: Option<i64>, stop: Option<i64>, step: i64, n: usize) -> Vec<usize> {
+    let n = n as i64;
+    let (low, high) = if step > 0 { (0, n) } else { (-1, n - 1) };
+    let place = |bound: Option<i64>, default: i64| match bound {
+        None => default,
+        Some(b) => (if b < 0 { b.saturating_add(n) } else { b }).clamp(low, high),
+    };
+    let mut at = place(start, if step > 0 { low } else { high });
+    let stop = place(stop, if step > 0 { high } else { low });
+    let mut found = Vec::new();
+    while (step > 0 && at < stop) || (step < 0 && at > stop) {
+        found.push(at as usize);
+        at = at.saturating_add(step);
+    }
+    found
+}
+
+fn sizes(call: &Call, name: &str) -> Vec<i64> {
+    call.ints(name).unwrap_or_default()
+}
+
+/// Index number `k` of an index tensor, on an axis of size `n`.
+fn index_at(indices: &Array, k: usize, n: usize) -> usize {
+    index(indices.integers()[k] as i64, n)
+}
+
+fn moved(call: &Call) -> Vec<Moved> {
+    let x = &call.inputs[0];
+    let (shape, n) = (&x.shape, x.shape.len());
+    vec![match call.name {
+        "reshape" => {
+            let mut to = sizes(call, "shape");
+            let known: i64 = to.iter().filter(|&&s| s >= 0).product();
+            let rest = x.len() as i64 / known.max(1);
+            to.iter_mut().filter(|s| **s < 0).for_each(|s| *s = rest);
+            in_order(call, to.iter().map(|&s| s as usize).collect())
+        }
+        "flatten" => in_order(call, vec![x.len()]),
+        "squeeze" => {
+            let mask = call.axes("axes", n);
+            let all = call.ints("axes").is_none();
+            let dropped = |i: usize| mask[i] && (!all || shape[i] == 1);
+            in_order(
+                call,
+                (0..n).filter(|&i| !dropped(i)).map(|i| shape[i]).collect(),
+            )
+        }
+        "expand_dims" => {
+            let mut to = shape.clone();
+            to.insert(call.axis("axis", n + 1), 1);
+            in_order(call, to)
+        }
+        "transpose" => {
+            let reversed = || (0..n).rev().collect();
+            let given = |axes: Vec<i64>| axes.iter().map(|&a| index(a, n)).collect();
+            let order: Vec<usize> = call.ints("axes").map_or_else(reversed, given);
+            let to = order.iter().map(|&i| shape[i]).collect();
+            from_first(call, to, |i| {
+                let mut from = vec![0; n];
+                order.iter().zip(i).for_each(|(&axis, &k)| from[axis] = k);
+                Some(from)
+            })
+        }
+        "broadcast_to" => {
+            let to: Vec<usize> = sizes(call, "shape").iter().map(|&s| s as usize).collect();
+            let sources = indices(&to)
+                .map(|i| From(0, ravel_broadcast(&i, shape)))
+                .collect();
+            (to, sources)
+        }
+        "slice" => {
+            let axis = call.axis("axis", n);
+            let step = call.int("step").unwrap_or(1);
+            let picked = python_slice(call.int("start"), call.int("stop"), step, shape[axis]);
+            let to = with(shape, axis, picked.len());
+            from_first(call, to, |i| Some(with(i, axis, picked[i[axis]])))
+        }
+        "flip" => {
+            let mask = call.axes("axes", n);
+            let turned = |i: &[usize]| {
+                (0..n)
+                    .map(|a| if mask[a] { shape[a] - 1 - i[a] } else { i[a] })
+                    .collect()
+            };
+            from_first(call, shape.clone(), |i| Some(turned(i)))
+        }
+        "tile" => {
+            let repeats: Vec<usize> = sizes(call, "repeats").iter().map(|&r| r as usize).collect();
+            let ndim = n.max(repeats.len());
+            let size = |v: &[usize], i: usize| (i + v.len()).checked_sub(ndim).map_or(1, |k| v[k]);
+            let to = (0..ndim)
+                .map(|i| size(shape, i) * size(&repeats, i))
+                .collect();
+            from_first(call, to, |i| {
+                let own = &i[ndim - n..];
+                Some(own.iter().zip(shape).map(|(&k, &s)| k % s).collect())
+            })
+        }
+        "pad" => {
+            let Value::Pairs(pads) = call.param("pads") else {
+                panic!("no pads")
+            };
+            let to = shape
+                .iter()
+                .zip(pads)
+                .map(|(&s, p)| s + (p.0 + p.1) as usize)
+                .collect();
+            from_first(call, to, |i| {
+                let inside = |a: usize| {
+                    i[a].checked_sub(pads[a].0 as usize)
+                        .filter(|&k| k < shape[a])
+                };
+                (0..n).map(inside).collect()
+            })
+        }
+        "tril" | "triu" => {
+            let k = call.int("k").unwrap_or(0);
+            let lower = call.name == "tril";
+            from_first(call, shape.clone(), |i| {
+                let above = i[n - 1] as i64 - i[n - 2] as i64;
+                (if lower { above <= k } else { above >= k }).then(|| i.to_vec())
+            })
+        }
+        "gather" => {
+            let (axis, picks) = (call.axis("axis", n), &call.inputs[1]);
+            from_first(call, picks.shape.clone(), |i| {
+                let k = index_at(picks, ravel(i, &picks.shape), shape[axis]);
+                Some(with(i, axis, k))
+            })
+        }
+        "take" | "embedding" => {
+            let picks = &call.inputs[1];
+            let axis = if call.name == "take" {
+                call.axis("axis", n)
+            } else {
+                0
+            };
+            let wide = picks.shape.len();
+            let mut to = shape[..axis].to_vec();
+            to.extend(&picks.shape);
+            to.extend(&shape[axis + 1..]);
+            from_first(call, to, |i| {
+                let at = ravel(&i[axis..axis + wide], &picks.shape);
+                let mut from = i[..axis].to_vec();
+                from.push(index_at(picks, at, shape[axis]));
+                from.extend(&i[axis + wide..]);
+                Some(from)
+            })
+        }
+        "concatenate" => {
+            let axis = call.axis("axis", n);
+            let total = call.inputs.iter().map(|x| x.shape[axis]).sum();
+            let to = with(shape, axis, total);
+            let source = |i: Vec<usize>| {
+                let (mut which, mut k) = (0, i[axis]);
+                while k >= call.inputs[which].shape[axis] {
+                    k -= call.inputs[which].shape[axis];
+                    which += 1;
+                }
+                From(which, ravel(&with(&i, axis, k), &call.inputs[which].shape))
+            };
+            let sources = indices(&to).map(source).collect();
+            (to, sources)
+        }
+        "stack" => {
+            let axis = call.axis("axis", n + 1);
+            let mut to = shape.clone();
+            to.insert(axis, call.inputs.len());
+            let source = |mut i: Vec<usize>| {
+                let which = i.remove(axis);
+                From(which, ravel(&i, shape))
+            };
+            let sources = indices(&to).map(source).collect();
+            (to, sources)
+        }
+        "split" => return split(call),
+        name => panic!("{name} is no mere movement"),
+    }]
+}
+
+fn split(call: &Call) -> Vec<Moved> {
+    let x = &call.inputs[0];
+    let axis = call.axis("axis", x.shape.len());
+    let mut start = 0;
+    let mut part = |size: i64| {
+        let to = with(&x.shape, axis, size as usize);
+        let moved = from_first(call, to, |i| Some(with(i, axis, start + i[axis])));
+        start += size as usize;
+        moved
+    };
+    sizes(call, "sizes").into_iter().map(&mut part).collect()
+}
+
+pub fn forward(call: &Call) -> Vec<Expected> {
+    match call.name {
+        "cast" => return vec![cast(call)],
+        "one_hot" => return vec![one_hot(call)],
+        "scatter_add" => return vec![scatter_add(call)],
+        _ => {}
+    }
+    let tensors = if matches!(call.name, "concatenate" | "stack") {
+        call.inputs.len()
+    } else {
+        1
+    };
+    let dtype = call.promoted(0..tensors);
+    let fill = call.float("value").unwrap_or(0.0);
+    let one = |(shape, sources): Moved| {
+        let values = if dtype.is_float() {
+            let value = |source: Source| match source {
+                From(input, k) => Near::exact(call.inputs[input].floats()[k]),
+                Fill => Near::exact(round_to(fill, dtype)),
+            };
+            Wanted::Floats(sources.into_iter().map(value).collect())
+        } else {
+            let value = |source: Source| match source {
+                From(input, k) => call.inputs[input].integers()[k],
+                Fill => fill as i128,
+            };
+            Wanted::Integers(sources.into_iter().map(value).collect())
+        };
+        Expected {
+            shape,
+            dtype,
+            values,
+        }
+    };
+    moved(call).into_iter().map(one).collect()
+}
+
+pub fn backward(call: &Call, grads: &[Array]) -> Vec<Option<Expected>> {
+    match call.name {
+        "scatter_add" => return scatter_add_backward(call, &grads[0]),
+        "one_hot" => return vec![None],
+        _ => {}
+    }
+    let mut sums: Vec<Vec<Sum>> = call
+        .inputs
+        .iter()
+        .map(|x| vec![Sum::default(); x.len()])
+        .collect();
+    if call.name == "cast" {
+        let g = grads[0].floats();
+        sums[0].iter_mut().zip(g).for_each(|(sum, &g)| sum.add(g));
+    } else {
+        for ((_, sources), g) in moved(call).into_iter().zip(grads) {
+            for (source, &g) in sources.into_iter().zip(g.floats()) {
+                if let From(input, k) = source {
+                    sums[input][k].add(g);
+                }
+            }
+        }
+    }
+    let expected = |(x, sums): (&Array, &Vec<Sum>)| {
+        x.dtype.is_float().then(|| Expected {
+            shape: x.shape.clone(),
+            dtype: x.dtype,
+            values: Wanted::Floats(sums.iter().map(|s| summed(s, 0.0, x.dtype)).collect()),
+        })
+    };
+    call.inputs.iter().zip(&sums).map(expected).collect()
+}
+
+/// Floats are rounded to nearest; to whole numbers they are cut off, and held in range.
+fn cast(call: &Call) -> Expected {
+    let (x, dtype) = (&call.inputs[0], call.dtype("dtype"));
+    let (low, high) = dtype.integer_range();
+    let values = match (&x.values, dtype) {
+        (Values::Floats(v), to) if to.is_float() => {
+            Wanted::Floats(v.iter().map(|&x| Near::exact(x)).collect())
+        }
+        (Values::Floats(v), DType::Bool) => {
+            Wanted::Integers(v.iter().map(|&x| i128::from(x != 0.0)).collect())
+        }
+        (Values::Floats(v), _) => {
+            Wanted::Integers(v.iter().map(|&x| (x as i128).clamp(low, high)).collect())
+        }
+        (Values::Integers(v), to) if to.is_float() => {
+            let nearest = |&x: &i128| Near::exact(round_integer(x, dtype));
+            Wanted::Floats(v.iter().map(nearest).collect())
+        }
+        (Values::Integers(v), DType::Bool) => {
+            Wanted::Integers(v.iter().map(|&x| i128::from(x != 0)).collect())
+        }
+        (Values::Integers(v), _) => Wanted::Integers(v.iter().map(|&x| wrap(x, dtype)).collect()),
+    };
+    Expected {
+        shape: x.shape.clone(),
+        dtype,
+        values,
+    }
+}
+
+fn one_hot(call: &Call) -> Expected {
+    let (x, dtype) = (&call.inputs[0], call.dtype("dtype"));
+    let classes = call.int("num_classes").expect("a number of classes") as usize;
+    let mut shape = x.shape.clone();
+    shape.push(classes);
+    let hot = |k: usize| x.integers()[k / classes] == (k % classes) as i128;
+    let len = x.len() * classes;
+    let values = if dtype.is_float() {
+        Wanted::Floats((0..len).map(|k| Near::exact(f64::from(hot(k)))).collect())
+    } else {
+        Wanted::Integers((0..len).map(|k| i128::from(hot(k))).collect())
+    };
+    Expected {
+        shape,
+        dtype,
+        values,
+    }
+}
+
+/// For each element of the updates, the element of `x` that it is added to.
+fn targets(call: &Call) -> Vec<usize> {
+    let [x, picks, updates] = &call.inputs[..] else {
+        panic!("three inputs")
+    };
+    let axis = call.axis("axis", x.shape.len());
+    let target = |i: Vec<usize>| {
+        let k = index_at(picks, ravel(&i, &picks.shape), x.shape[axis]);
+        ravel(&with(&i, axis, k), &x.shape)
+    };
+    indices(&updates.shape).map(target).collect()
+}
+
+fn scatter_add(call: &Call) -> Expected {
+    let (x, updates) = (&call.inputs[0], &call.inputs[2]);
+    let dtype = call.promoted([0, 2]);
+    let targets = targets(call);
+    let values = if dtype.is_float() {
+        let mut sums = vec![Sum::default(); x.len()];
+        sums.iter_mut()
+            .zip(x.floats())
+            .for_each(|(sum, &x)| sum.add(x));
+        targets
+            .iter()
+            .zip(updates.floats())
+            .for_each(|(&k, &u)| sums[k].add(u));
+        Wanted::Floats(sums.iter().map(|sum| summed(sum, 0.0, dtype)).collect())
+    } else {
+        let mut sums = x.integers().to_vec();
+        targets
+            .iter()
+            .zip(updates.integers())
+            .for_each(|(&k, &u)| sums[k] += u);
+        Wanted::Integers(sums.iter().map(|&sum| wrap(sum, dtype)).collect())
+    };
+    Expected {
+        shape: x.shape.clone(),
+        dtype,
+        values,
+    }
+}
+
+fn scatter_add_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
+    let expected = |which: usize, values: Vec<f64>| {
+        let Array { shape, dtype, .. } = call.inputs[which].clone();
+        let values = Wanted::Floats(values.into_iter().map(Near::exact).collect());
+        dtype.is_float().then_some(Expected {
+            shape,
+            dtype,
+            values,
+        })
+    };
+    if !g.dtype.is_float() {
+        return vec![None; 3];
+    }
+    let picked = targets(call).into_iter().map(|k| g.floats()[k]).collect();
+    vec![expected(0, g.floats().to_vec()), None, expected(2, picked)]
+}

@@ -1,0 +1,332 @@
+//! A slow reference, written without the library's operations: what every operation of the
+//! catalogue gives, forward and backward, and how far rounding may move it.
+
+use crate::array::*;
+use crate::pointwise::{self, Context, Pointwise};
+use crate::{matrix, movement, reduction};
+use extensor::DType;
+use extensor::params::{Params, Value};
+
+/// A call of an operation.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub name: &'static str,
+    pub params: Params,
+    pub inputs: Vec<Array>,
+}
+
+impl Call {
+    pub fn param(&self, name: &str) -> &Value {
+        let found = self.params.iter().find(|(n, _)| *n == name);
+        found.map_or(&Value::None, |(_, value)| value)
+    }
+
+    pub fn int(&self, name: &str) -> Option<i64> {
+        match self.param(name) {
+            Value::Int(v) => Some(*v),
+            _ => None,
+        }
+    }
+
+    pub fn ints(&self, name: &str) -> Option<Vec<i64>> {
+        match self.param(name) {
+            Value::Ints(v) => Some(v.clone()),
+            _ => None,
+        }
+    }
+
+    pub fn float(&self, name: &str) -> Option<f64> {
+        match self.param(name) {
+            Value::Float(v) => Some(*v),
+            _ => None,
+        }
+    }
+
+    pub fn flag(&self, name: &str) -> bool {
+        matches!(self.param(name), Value::Bool(true))
+    }
+
+    pub fn dtype(&self, name: &str) -> DType {
+        match self.param(name) {
+            Value::Text(v) => DType::from_name(v).expect("a dtype"),
+            _ => panic!("no dtype"),
+        }
+    }
+
+    /// The axis of this name as an index below `ndim`.
+    pub fn axis(&self, name: &str, ndim: usize) -> usize {
+        index(self.int(name).expect("an axis"), ndim)
+    }
+
+    /// Which axes are meant: none given means all.
+    pub fn axes(&self, name: &str, ndim: usize) -> Vec<bool> {
+        match self.ints(name) {
+            None => vec![true; ndim],
+            Some(list) => {
+                let mut mask = vec![false; ndim];
+                list.iter().for_each(|&axis| mask[index(axis, ndim)] = true);
+                mask
+            }
+        }
+    }
+
+    /// The dtype that all of these inputs promote to.
+    pub fn promoted(&self, which: impl IntoIterator<Item = usize>) -> DType {
+        let dtypes = which.into_iter().map(|i| self.inputs[i].dtype);
+        let both = |a: DType, b: DType| a.promote(b).expect("dtypes that promote");
+        dtypes.reduce(both).expect("an input")
+    }
+}
+
+/// An axis that may count from the end.
+pub fn index(axis: i64, ndim: usize) -> usize {
+    axis.rem_euclid(ndim.max(1) as i64) as usize
+}
+
+/// Whether there is a reference for the operation.
+pub fn knows(name: &str) -> bool {
+    matches!(name, "where" | "clip")
+        || pointwise::find(name).is_some()
+        || matrix::NAMES.contains(&name)
+        || reduction::NAMES.contains(&name)
+        || movement::NAMES.contains(&name)
+}
+
+/// The outputs.
+pub fn forward(call: &Call) -> Vec<Expected> {
+    match call.name {
+        "where" => vec![where_forward(call)],
+        "clip" => vec![clip_forward(call)],
+        name if matrix::NAMES.contains(&name) => vec![matrix::forward(call)],
+        name if reduction::NAMES.contains(&name) => vec![reduction::forward(call)],
+        name if movement::NAMES.contains(&name) => movement::forward(call),
+        name => vec![pointwise_forward(
+            call,
+            &pointwise::find(name).expect("a reference"),
+        )],
+    }
+}
+
+/// The gradients for the inputs, `None` for those that have none.
+pub fn backward(call: &Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>> {
+    let (g, y) = (&grads[0], &outputs[0]);
+    match call.name {
+        "where" => where_backward(call, g),
+        "clip" => clip_backward(call, g),
+        name if matrix::NAMES.contains(&name) => matrix::backward(call, g),
+        name if reduction::NAMES.contains(&name) => vec![reduction::backward(call, g, y)],
+        name if movement::NAMES.contains(&name) => movement::backward(call, grads),
+        name => {
+            let rule = pointwise::find(name).expect("a reference");
+            let one = |i| pointwise_backward(call, &rule, g, y, i);
+            (0..call.inputs.len()).map(one).collect()
+        }
+    }
+}
+
+fn output_shape(inputs: &[Array]) -> Vec<usize> {
+    let shapes = inputs.iter().map(|x| x.shape.clone());
+    shapes
+        .reduce(|a, b| broadcast_shapes(&a, &b))
+        .expect("an input")
+}
+
+/// The element of each input that an index of the broadcast shape stands for.
+fn at<T: Copy>(inputs: &[Array], of: impl Fn(&Array) -> &[T], index: &[usize]) -> Vec<T> {
+    let element = |x: &Array| of(x)[ravel_broadcast(index, &x.shape)];
+    inputs.iter().map(element).collect()
+}
+
+fn pointwise_forward(call: &Call, rule: &Pointwise) -> Expected {
+    let shape = output_shape(&call.inputs);
+    let common = call.promoted(0..call.inputs.len());
+    let dtype = if rule.mask { DType::Bool } else { common };
+    let values = if !common.is_float() {
+        let f = rule.integer.expect("a formula for whole numbers");
+        let one = |i: Vec<usize>| wrap(f(&at(&call.inputs, Array::integers, &i)), dtype);
+        Wanted::Integers(indices(&shape).map(one).collect())
+    } else if rule.mask {
+        let one = |i: Vec<usize>| (rule.float)(&at(&call.inputs, Array::floats, &i)) as i128;
+        Wanted::Integers(indices(&shape).map(one).collect())
+    } else {
+        let work = working(common);
+        let one = |i: Vec<usize>| {
+            let value = (rule.float)(&at(&call.inputs, Array::floats, &i));
+            let error = rule.ulps * (value.abs() * work.epsilon() + tiny(work));
+            Near { value, error }
+        };
+        Wanted::Floats(indices(&shape).map(one).collect())
+    };
+    Expected {
+        shape,
+        dtype,
+        values,
+    }
+}
+
+/// Adds up, for each element of an operand, the terms that its copies contribute.
+///
+/// `term` gives the gradient at an index of the output and the error it may have. An operand that was broadcast has each term rounded to its dtype first.
+fn reduced(operand: &Array, g: &Array, term: impl Fn(&[usize], usize) -> (f64, f64)) -> Expected {
+    let mut sums = vec![Sum::default(); operand.len()];
+    let mut errors = vec![0.0; operand.len()];
+    let broadcast = operand.shape != g.shape;
+    for (k, index) in indices(&g.shape).enumerate() {
+        let (value, error) = term(&index, k);
+        let to = ravel_broadcast(&index, &operand.shape);
+        sums[to].add(value);
+        errors[to] += error;
+        if broadcast || operand.dtype != g.dtype {
+            errors[to] += half_ulp(value, g.dtype) + half_ulp(value, operand.dtype);
+        }
+    }
+    let near = |(sum, error): (&Sum, &f64)| summed(sum, *error, operand.dtype);
+    Expected {
+        shape: operand.shape.clone(),
+        dtype: operand.dtype,
+        values: Wanted::Floats(sums.iter().zip(&errors).map(near).collect()),
+    }
+}
+
+/// A sum with the error of its terms and of adding them up in blocks: a term passes through at most
+/// `min(n, 128) + log₂ n` additions, each of which rounds.
+pub fn summed(sum: &Sum, error: f64, dtype: DType) -> Near {
+    let work = working(dtype);
+    let value = sum.value();
+    if sum.count < 2 {
+        return Near { value, error };
+    }
+    let n = sum.count as f64;
+    let depth = (n - 1.0).min(128.0 + n.log2());
+    let rounding = depth * work.epsilon() / 2.0 * (sum.size + error);
+    // The reference, in f64 itself, rounds its value once.
+    Near {
+        value,
+        error: error + rounding + half_ulp(value, DType::F64),
+    }
+}
+
+fn pointwise_backward(
+    call: &Call,
+    rule: &Pointwise,
+    g: &Array,
+    y: &Array,
+    which: usize,
+) -> Option<Expected> {
+    let (formula, operand) = (rule.gradient?, &call.inputs[which]);
+    if !operand.dtype.is_float() {
+        return None;
+    }
+    let work = working(g.dtype);
+    let context = Context {
+        dtype: g.dtype,
+        limit: operand.dtype.max_finite(),
+    };
+    Some(reduced(operand, g, |index, k| {
+        let x = at(&call.inputs, Array::floats, index);
+        let (g, y) = (g.floats()[k], y.floats()[k]);
+        // Nothing times a finite slope, however large, is nothing.
+        if g == 0.0 && y.is_finite() && x.iter().all(|x| x.is_finite()) {
+            return (0.0, 0.0);
+        }
+        let value = formula(g, &x, y, which, context);
+        let slack = (rule.slack)(&x);
+        if slack == 0.0 || value == 0.0 && g == 0.0 {
+            return (value, 0.0);
+        }
+        let below = tiny(work) * (rule.swell)(g, &x).min(1e30);
+        (value, slack * (value.abs() * work.epsilon() + below))
+    }))
+}
+
+fn where_forward(call: &Call) -> Expected {
+    let shape = output_shape(&call.inputs);
+    let dtype = call.promoted([1, 2]);
+    let [condition, a, b] = &call.inputs[..] else {
+        panic!("three inputs")
+    };
+    let chosen = |i: &[usize]| {
+        let yes = condition.integers()[ravel_broadcast(i, &condition.shape)] != 0;
+        let from = if yes { a } else { b };
+        (from, ravel_broadcast(i, &from.shape))
+    };
+    let values = if dtype.is_float() {
+        let one = |i: Vec<usize>| {
+            let (from, k) = chosen(&i);
+            Near::exact(from.floats()[k])
+        };
+        Wanted::Floats(indices(&shape).map(one).collect())
+    } else {
+        let one = |i: Vec<usize>| {
+            let (from, k) = chosen(&i);
+            from.integers()[k]
+        };
+        Wanted::Integers(indices(&shape).map(one).collect())
+    };
+    Expected {
+        shape,
+        dtype,
+        values,
+    }
+}
+
+fn where_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
+    let condition = &call.inputs[0];
+    let side = |which: usize| {
+        let operand = &call.inputs[which];
+        operand.dtype.is_float().then(|| {
+            reduced(operand, g, |index, k| {
+                let yes = condition.integers()[ravel_broadcast(index, &condition.shape)] != 0;
+                (
+                    if yes == (which == 1) {
+                        g.floats()[k]
+                    } else {
+                        0.0
+                    },
+                    0.0,
+                )
+            })
+        })
+    };
+    vec![None, side(1), side(2)]
+}
+
+fn clip_forward(call: &Call) -> Expected {
+    let x = &call.inputs[0];
+    let (min, max) = (call.float("min"), call.float("max"));
+    let values = if x.dtype.is_float() {
+        let clipped = |&v: &f64| {
+            let low = min.map(|m| round_to(m, x.dtype));
+            let high = max.map(|m| round_to(m, x.dtype));
+            match v {
+                v if low.is_some_and(|m| v < m) => Near::exact(low.unwrap_or(v)),
+                v if high.is_some_and(|m| v > m) => Near::exact(high.unwrap_or(v)),
+                v => Near::exact(v),
+            }
+        };
+        Wanted::Floats(x.floats().iter().map(clipped).collect())
+    } else {
+        let low = min.map_or(i128::MIN, |m| m as i128);
+        let high = max.map_or(i128::MAX, |m| m as i128);
+        Wanted::Integers(x.integers().iter().map(|&v| v.clamp(low, high)).collect())
+    };
+    Expected {
+        shape: x.shape.clone(),
+        dtype: x.dtype,
+        values,
+    }
+}
+
+fn clip_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
+    let x = &call.inputs[0];
+    let low = call.float("min").unwrap_or(f64::NEG_INFINITY);
+    let high = call.float("max").unwrap_or(f64::INFINITY);
+    if !x.dtype.is_float() {
+        return vec![None];
+    }
+    vec![Some(reduced(x, g, |_, k| match x.floats()[k] {
+        v if v.is_nan() => (v, 0.0),
+        v if (low..=high).contains(&v) => (g.floats()[k], 0.0),
+        _ => (0.0, 0.0),
+    }))]
+}
