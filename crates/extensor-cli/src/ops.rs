@@ -81,13 +81,11 @@ pub fn show(name: &str) -> Result<bool, String> {
     Ok(true)
 }
 
-/// The dtypes that the operation takes where its samples have floats (or whatever they have).
+/// The dtypes that the operation takes, at one sample or another, in place of floats (or of whatever
+/// it takes where there are none).
 fn dtypes(record: &'static Record, samples: &[Sample]) -> Vec<&'static str> {
-    let Some(sample) = presentable(samples) else {
-        return Vec::new();
-    };
-    let floats = sample.inputs.iter().any(|x| x.dtype().is_float());
-    let takes = |dtype: DType| -> extensor::Result<()> {
+    let takes = |dtype: DType, sample: &Sample| -> extensor::Result<()> {
+        let floats = sample.inputs.iter().any(|x| x.dtype().is_float());
         let recast = |x: &Tensor| {
             if x.dtype().is_float() || !floats {
                 Tensor::ones(x.shape().clone(), dtype)
@@ -100,7 +98,8 @@ fn dtypes(record: &'static Record, samples: &[Sample]) -> Vec<&'static str> {
         record.operation(&sample.params)?.infer(&inputs).map(|_| ())
     };
     let all = DType::ALL.into_iter().rev();
-    all.filter(|&d| takes(d).is_ok()).map(DType::name).collect()
+    let taken = all.filter(|&d| samples.iter().any(|s| takes(d, s).is_ok()));
+    taken.map(DType::name).collect()
 }
 
 /// The first sample that is worth printing: a few numbers, else any.

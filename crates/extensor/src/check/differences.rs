@@ -46,6 +46,8 @@ pub(crate) struct Quotient {
     pub value: f64,
     /// How many outputs moved: the length of the sum that the gradient is.
     pub terms: usize,
+    /// How far apart the two one-sided differences are that it is the mean of.
+    pub bend: f64,
 }
 
 /// A derivative extrapolated to a step of 0.
@@ -142,8 +144,8 @@ impl<'a> Subject<'a> {
         ops::cast(&Tensor::from_vec(values, old.shape().clone())?, old.dtype())
     }
 
-    /// `<w, p − q>` over the distance between them.
-    fn quotient(&self, p: &Point, q: &Point) -> Quotient {
+    /// `<w, p − q>` over the distance between them, and how many of the outputs differ.
+    fn quotient(&self, p: &Point, q: &Point) -> (f64, usize) {
         let mut sum = 0.0;
         let mut terms = 0;
         let outputs = p.outputs.iter().zip(&q.outputs);
@@ -156,13 +158,27 @@ impl<'a> Subject<'a> {
                 }
             }
         }
-        let value = if terms == 0 { 0.0 } else { sum / (p.t - q.t) };
-        Quotient { value, terms }
+        (if terms == 0 { 0.0 } else { sum / (p.t - q.t) }, terms)
+    }
+
+    /// The point itself.
+    fn middle(&self) -> Point {
+        Point {
+            outputs: self.center.clone(),
+            t: 0.0,
+        }
     }
 
     /// The central difference `(φ(h) − φ(−h)) / 2h`.
     pub fn central(&self, line: &Line, h: f64) -> Result<Quotient> {
-        Ok(self.quotient(&self.point(line, h)?, &self.point(line, -h)?))
+        let (right, middle, left) = (self.point(line, h)?, self.middle(), self.point(line, -h)?);
+        let (value, terms) = self.quotient(&right, &left);
+        let sides = [
+            self.quotient(&right, &middle),
+            self.quotient(&middle, &left),
+        ];
+        let bend = (sides[0].0 - sides[1].0).abs();
+        Ok(Quotient { value, terms, bend })
     }
 
     /// How large the rounding of `φ` is, divided by a step of `h`.
@@ -187,7 +203,7 @@ impl<'a> Subject<'a> {
         let mut previous: Vec<f64> = Vec::new();
         let mut h = (eps * 1e3).min(0.5) * self.scale(line);
         for _ in 0..STEPS {
-            let Quotient { value, terms } = self.central(line, h)?;
+            let Quotient { value, terms, .. } = self.central(line, h)?;
             let noise = self.noise(h);
             let mut row = vec![value];
             let mut factor = 1.0;
@@ -200,11 +216,12 @@ impl<'a> Subject<'a> {
                     previous.get(j.saturating_sub(1)),
                     row.get(j.wrapping_sub(1)),
                 ];
-                let apart = neighbours.into_iter().flatten();
-                let Some(apart) = apart.map(|v| (row[j] - v).abs()).reduce(f64::max) else {
+                let apart = neighbours.iter().flatten().map(|v| (row[j] - **v).abs());
+                let Some(error) = apart.max_by(f64::total_cmp) else {
                     continue;
                 };
-                let error = apart.max(noise);
+                // Where the line leaves the function's domain this is NaN, and not the best.
+                let error = if error < noise { noise } else { error };
                 if error <= best.error {
                     best = Estimate {
                         value: row[j],
@@ -223,13 +240,10 @@ impl<'a> Subject<'a> {
     /// together in proportion to it), or one of them does not exist.
     pub fn kink(&self, line: &Line, eps: f64) -> Result<Option<Sides>> {
         let unit = self.scale(line);
-        let center = Point {
-            outputs: self.center.clone(),
-            t: 0.0,
-        };
+        let middle = self.middle();
         let sides = |h: f64| -> Result<Sides> {
-            let right = self.quotient(&self.point(line, h)?, &center).value;
-            let left = self.quotient(&center, &self.point(line, -h)?).value;
+            let (right, _) = self.quotient(&self.point(line, h)?, &middle);
+            let (left, _) = self.quotient(&middle, &self.point(line, -h)?);
             Ok(Sides { left, right })
         };
         let mut before = f64::NAN;
@@ -249,12 +263,8 @@ impl<'a> Subject<'a> {
     /// `<w, f(x + t·v) − f(x)>`, and how far rounding alone may take it.
     pub fn rise(&self, direction: &[Vec<f64>], t: f64) -> Result<(f64, f64)> {
         let point = self.point(&Line::Direction(direction), t)?;
-        let center = Point {
-            outputs: self.center.clone(),
-            t: 0.0,
-        };
-        let quotient = self.quotient(&point, &center);
-        Ok((quotient.value * t, self.noise(1.0)))
+        let (slope, _) = self.quotient(&point, &self.middle());
+        Ok((slope * t, self.noise(1.0)))
     }
 }
 

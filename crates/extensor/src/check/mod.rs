@@ -34,6 +34,7 @@ mod arrange;
 mod bits;
 mod differences;
 mod gradient;
+mod judge;
 mod options;
 mod prepare;
 mod report;

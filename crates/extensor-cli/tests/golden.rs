@@ -1,0 +1,170 @@
+//! The golden cases: answers from outside, for every operation that exists so far.
+
+use extensor_cli::golden::{Failure, Summary, run};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Operations of later families, which have cases already. This list only ever gets shorter.
+const NOT_YET: &[&str] = &[
+    "avgpool2d",
+    "batch_norm2d",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "conv1d",
+    "conv2d",
+    "conv_transpose2d",
+    "cross_entropy",
+    "elu",
+    "focal_loss",
+    "gelu",
+    "global_avgpool2d",
+    "group_norm",
+    "hard_sigmoid",
+    "hard_swish",
+    "hard_tanh",
+    "hinge_loss",
+    "huber_loss",
+    "instance_norm",
+    "kl_divergence",
+    "layer_norm",
+    "leaky_relu",
+    "log_sigmoid",
+    "log_softmax",
+    "maxpool2d",
+    "mean_absolute_error",
+    "mean_squared_error",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "selu",
+    "sigmoid",
+    "smooth_l1_loss",
+    "softmax",
+    "softplus",
+    "softsign",
+    "swish",
+    "tanh",
+];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../extensor/tests/golden")
+}
+
+fn run_all(folder: &Path) -> Result<Summary, String> {
+    run(folder, &|_| true, &mut |_, _| ())
+}
+
+#[test]
+fn every_golden_case_passes_but_those_of_operations_that_do_not_exist_yet() {
+    let summary = run_all(&folder()).unwrap();
+    let missing = |f: &&Failure| f.reason.contains("there is no operation");
+    let wrong: Vec<&Failure> = summary.failures.iter().filter(|f| !missing(f)).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let absent: BTreeSet<&str> = summary.failures.iter().map(|f| f.op.as_str()).collect();
+    assert_eq!(absent, NOT_YET.iter().copied().collect());
+    assert!(summary.passed > 500, "{}", summary.passed);
+}
+
+/// A copy of the folder in which one file has been changed.
+fn altered(name: &str, file: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) -> PathBuf {
+    let copy = std::env::temp_dir().join(format!("extensor-golden-{}-{name}", std::process::id()));
+    fs::create_dir_all(&copy).unwrap();
+    for part in ["manifest.json", "tensors.safetensors"] {
+        let bytes = fs::read(folder().join(part)).unwrap();
+        let bytes = if part == file { change(bytes) } else { bytes };
+        fs::write(copy.join(part), bytes).unwrap();
+    }
+    copy
+}
+
+/// The manifest with some text replaced.
+fn edited(name: &str, old: &str, new: &str) -> Summary {
+    let copy = altered(name, "manifest.json", |bytes| {
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains(old), "{old}");
+        text.replacen(old, new, 1).into_bytes()
+    });
+    let summary = run(&copy, &|op| op == "add" || op == new, &mut |_, _| ()).unwrap();
+    fs::remove_dir_all(copy).unwrap();
+    summary
+}
+
+#[test]
+fn a_wrong_number_is_found() {
+    // The cases' numbers fill the file: turning the sign bit of every double's last byte spoils them.
+    let copy = altered("numbers", "tensors.safetensors", |mut bytes| {
+        let header = u64::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
+        bytes[8 + header + 7..]
+            .iter_mut()
+            .step_by(8)
+            .for_each(|b| *b ^= 0x80);
+        bytes
+    });
+    let summary = run(&copy, &|op| op == "exp", &mut |_, _| ()).unwrap();
+    fs::remove_dir_all(copy).unwrap();
+    assert_eq!(summary.passed, 0);
+    assert!(
+        summary
+            .failures
+            .iter()
+            .any(|f| f.reason.contains("out is "))
+    );
+}
+
+#[test]
+fn an_operation_an_input_or_a_parameter_that_does_not_exist_fails_by_name() {
+    let unknown = edited("op", "\"op\": \"add\"", "\"op\": \"addd\"");
+    assert!(unknown.failures.is_empty(), "filtered by its name");
+    let input = edited("input", "\"inputs\": [\"a\"", "\"inputs\": [\"z\"");
+    assert!(input.failures[0].reason.contains("\"z\""), "{input:?}");
+    let parameter = edited("parameter", "\"params\": {}", "\"params\": {\"axis\": 1}");
+    assert!(
+        parameter.failures[0]
+            .reason
+            .contains("has no parameter \"axis\""),
+        "{parameter:?}"
+    );
+    let shape = edited("kind", "\"params\": {}", "\"params\": {\"axis\": {}}");
+    assert!(shape.failures[0].reason.contains("axis"), "{shape:?}");
+}
+
+#[test]
+fn a_tensor_that_is_missing_is_named() {
+    let summary = edited("tensor", "\"id\": \"add/000\"", "\"id\": \"add/999\"");
+    assert!(
+        summary.failures[0].reason.contains("add/999/"),
+        "{summary:?}"
+    );
+}
+
+#[test]
+fn damaged_files_are_named() {
+    let error = |name: &str, file: &str, change: &dyn Fn(Vec<u8>) -> Vec<u8>| {
+        let copy = altered(name, file, change);
+        let error = run_all(&copy).unwrap_err();
+        fs::remove_dir_all(copy).unwrap();
+        assert!(error.contains(file), "{error}");
+        error
+    };
+    let half = |bytes: Vec<u8>| bytes[..bytes.len() / 2].to_vec();
+    error("half-manifest", "manifest.json", &half);
+    error("half-tensors", "tensors.safetensors", &half);
+    error("no-tensors", "tensors.safetensors", &|_| Vec::new());
+    error("huge-header", "tensors.safetensors", &|_| vec![0xff; 64]);
+    let newer = |bytes: Vec<u8>| {
+        let text = String::from_utf8(bytes).unwrap();
+        text.replacen("\"format\": 1", "\"format\": 2", 1)
+            .into_bytes()
+    };
+    let message = error("format", "manifest.json", &newer);
+    assert!(message.contains("format 2"), "{message}");
+    let message = run_all(Path::new("/no/such/folder")).unwrap_err();
+    assert!(
+        message.contains("/no/such/folder/manifest.json"),
+        "{message}"
+    );
+}
