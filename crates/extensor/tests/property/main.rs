@@ -14,6 +14,8 @@ mod movement_calls;
 mod pointwise;
 mod reduction;
 mod reference;
+mod scatter;
+mod unary;
 
 use case::Case;
 use extensor::catalogue::CATALOGUE;

@@ -206,6 +206,16 @@ pub fn summed(sum: &Sum, error: f64, dtype: DType) -> Near {
     }
 }
 
+/// A sum whose terms are added one after the other.
+pub fn summed_in_turn(sum: &Sum, dtype: DType) -> Near {
+    let steps = sum.count.saturating_sub(1) as f64;
+    let error = steps * working(dtype).epsilon() / 2.0 * sum.size;
+    Near {
+        value: sum.value(),
+        error,
+    }
+}
+
 fn pointwise_backward(
     call: &Call,
     rule: &Pointwise,
