@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod check;
 mod ops;
 mod tensor;
 

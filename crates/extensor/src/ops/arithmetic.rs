@@ -3,7 +3,7 @@
 //! A rule gives each operand's gradient in the broadcast shape; the engine sums it to the operand's.
 
 use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use super::operation::{apply_one, backward_of, husk};
+use super::operation::{apply_one, backward_of, husk, sum_dtype};
 use super::params::Params;
 use super::pointwise::{Takes, guard, infer_binary, map_number, map_real, saturate, working_limit};
 use super::record::{Family, Input, Record};
@@ -98,10 +98,10 @@ macro_rules! binary {
                 fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                     let (g, a, b) = (call.grad(), call.inputs[0], call.inputs[1]);
                     let limit = g.dtype().max_finite();
-                    let spec = || Spec { shape: g.shape().clone(), dtype: g.dtype() };
+                    let spec = |x: &Tensor| Spec { shape: g.shape().clone(), dtype: sum_dtype(g.dtype(), g.shape(), x.shape()) };
                     call.two(
-                        || map_real(stringify!($backward), &Formulas(First { limit }), [g, a, b], spec()),
-                        || map_real(stringify!($backward), &Formulas(Second { limit }), [g, a, b], spec()),
+                        || map_real(stringify!($backward), &Formulas(First { limit }), [g, a, b], spec(a)),
+                        || map_real(stringify!($backward), &Formulas(Second { limit }), [g, a, b], spec(b)),
                     )
                 }
             }

@@ -74,6 +74,7 @@ pub static CATALOGUE: &[&Record] = &[
     matrix::Dot::RECORD,
     matrix::Outer::RECORD,
     matrix::Linear::RECORD,
+    views::Transpose::RECORD,
     // reduction
     reduction::Sum::RECORD,
     reduction::Mean::RECORD,
@@ -89,7 +90,6 @@ pub static CATALOGUE: &[&Record] = &[
     reduction_extremes::ArgMin::RECORD,
     reduction_extremes::Any::RECORD,
     reduction_extremes::All::RECORD,
-    views::Transpose::RECORD,
     // shape
     views::Reshape::RECORD,
     views::BroadcastTo::RECORD,

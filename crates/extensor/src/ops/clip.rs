@@ -34,7 +34,7 @@ pub fn clip(
     )
 }
 
-/// The gradient of [`clip`]: `grad_output` where `x` is within the closed interval, 0 outside.
+/// The gradient of [`clip`]: `grad_output` where `x` is strictly between the bounds, 0 elsewhere.
 pub fn clip_backward(
     grad_output: &Tensor,
     x: &Tensor,
@@ -69,10 +69,15 @@ struct ClipGradient(Clip);
 impl Formula<2> for ClipGradient {
     #[inline(always)]
     fn f<R: Real>(&self, [g, x]: [R; 2]) -> R {
-        let low = x.lit(self.0.min.unwrap_or(f64::NEG_INFINITY));
-        let high = x.lit(self.0.max.unwrap_or(f64::INFINITY));
+        let mut inside = !x.is_nan();
+        if let Some(min) = self.0.min {
+            inside = inside & x.lit(min).lt(x);
+        }
+        if let Some(max) = self.0.max {
+            inside = inside & x.lt(x.lit(max));
+        }
         let outside = R::select(x.is_nan(), x, x.lit(0.0));
-        R::select(low.le(x) & x.le(high), g, outside)
+        R::select(inside, g, outside)
     }
 }
 
@@ -80,8 +85,8 @@ impl Clip {
     pub(crate) const RECORD: &'static Record = &Record {
         name: "clip",
         formula: "y = min(max(x, min), max)",
-        derivative: "y′ = 1 for min <= x <= max, 0 outside",
-        conventions: "the gradient passes on the closed interval; NaN stays NaN",
+        derivative: "y′ = 1 for min < x < max, 0 elsewhere",
+        conventions: "the gradient is 0 at the bounds; NaN stays NaN",
         backward: "clip_backward(grad_output, x, min, max)",
         params: &[
             Parameter {

@@ -194,7 +194,8 @@ impl Pad {
             Ok(Box::new(Pad { pads, value }))
         },
         samples: |s| {
-            let cases: [(&[usize], &[(i64, i64)], f64); 9] = [
+            type Pads = &'static [(i64, i64)];
+            let cases: [(&[usize], Pads, f64); 8] = [
                 (&[3, 4], &[(1, 2), (0, 1)], 0.5),
                 (&[3, 4], &[(0, 0), (2, 0)], 0.5),
                 (&[3, 4], &[(0, 0), (0, 0)], 0.5),
@@ -203,13 +204,15 @@ impl Pad {
                 (&[0], &[(1, 2)], 0.5),
                 (&[0, 3], &[(0, 0), (1, 1)], 0.5),
                 (&[2, 0], &[(1, 0), (1, 0)], 0.0),
-                (&[2], &[(1, 1)], f64::NEG_INFINITY),
             ];
             for (shape, pads, value) in cases {
                 let x = s.normal(shape);
                 let params = Params::new().with("pads", pads.to_vec());
                 s.add([x], params.with("value", value));
             }
+            let (x, params) = (s.normal(&[2]), Params::new().with("pads", vec![(1, 1)]));
+            let params = params.with("value", f64::NEG_INFINITY);
+            s.add_kink([x], params, "padding by minus infinity");
         },
         errors: |bad| {
             let x = bad.ones(&[2, 3], DType::F64);

@@ -4,7 +4,7 @@
 //! is never copied, and a batch is cut up by offsets into the operands' memory.
 
 use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use super::operation::{apply_one, backward_of, husk, reduce_to_shape, spec};
+use super::operation::{apply_one, backward_of, husk, reduce_to_shape, spec, sum_dtype};
 use super::params::Params;
 use super::pointwise::promote;
 use super::record::{Class, Family, Input, Needs, Record};
@@ -429,10 +429,9 @@ impl Operation for MatMul {
         let n = b_matrix.shape()[b_matrix.ndim() - 1];
         call.two(
             || {
-                let spec = Spec {
-                    shape: product_shape(m, k),
-                    dtype,
-                };
+                let shape = product_shape(m, k);
+                let dtype = sum_dtype(dtype, &shape, a_matrix.shape());
+                let spec = Spec { shape, dtype };
                 let grad = multiply_matrices(op, &full, &transposed(&b_matrix), spec)?;
                 ops::reshape(&reduce_to_shape(op, &grad, a_matrix.shape())?, a.shape())
             },
@@ -442,10 +441,9 @@ impl Operation for MatMul {
                 {
                     summed_product(op, &a_matrix, &full)?
                 } else {
-                    let spec = Spec {
-                        shape: product_shape(k, n),
-                        dtype,
-                    };
+                    let shape = product_shape(k, n);
+                    let dtype = sum_dtype(dtype, &shape, b_matrix.shape());
+                    let spec = Spec { shape, dtype };
                     let grad = multiply_matrices(op, &transposed(&a_matrix), &full, spec)?;
                     reduce_to_shape(op, &grad, b_matrix.shape())?
                 };

@@ -190,9 +190,6 @@ pub fn backward(
     );
     for (grad, input) in result.iter_mut().zip(inputs) {
         let Some(value) = grad else { continue };
-        if value.dtype() != input.dtype() {
-            *value = ops::cast(value, input.dtype())?;
-        }
         if value.shape() != input.shape() {
             debug_assert_eq!(
                 record.class,
@@ -200,6 +197,9 @@ pub fn backward(
                 "{name}: a gradient's shape"
             );
             *value = reduce_to_shape(name, value, input.shape())?;
+        }
+        if value.dtype() != input.dtype() {
+            *value = ops::cast(value, input.dtype())?;
         }
     }
     Ok(result)
@@ -230,6 +230,15 @@ pub(crate) fn backward_of<const N: usize>(
 /// The values are NaN, so that a rule that reads them after all is found out.
 pub fn husk(shape: &Shape, dtype: DType) -> Result<Tensor> {
     Tensor::constant(if dtype.is_float() { f64::NAN } else { 0.0 }, shape, dtype)
+}
+
+/// The dtype in which to compute a gradient of shape `from` that will be summed to shape `to`: `f32`
+/// for the 16-bit types, so that it is rounded once, after the sum. The engine rounds it.
+pub(crate) fn sum_dtype(dtype: DType, from: &Shape, to: &Shape) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 if from != to => DType::F32,
+        dtype => dtype,
+    }
 }
 
 /// Sums a gradient over the axes along which its operand of `shape` was broadcast.

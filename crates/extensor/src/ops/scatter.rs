@@ -74,18 +74,18 @@ impl ScatterAdd {
         needs: Needs::Inputs,
         build: |p| Ok(Box::new(ScatterAdd::new(p.int("scatter_add", "axis")?))),
         samples: |s| {
-            let cases: [(&[usize], &[usize], &[usize], i64); 9] = [
-                (&[4, 5], &[3, 5], &[3, 5], 0),
-                (&[4, 5], &[4, 7], &[4, 7], 1),
-                (&[4, 5], &[2, 3], &[3, 4], -1),
-                (&[4, 5], &[6, 2], &[6, 2], 0),
-                (&[2, 3, 4], &[2, 5, 3], &[2, 5, 4], 1),
-                (&[5], &[9], &[9], 0),
-                (&[1], &[1], &[1], 0),
-                (&[4, 5], &[0, 5], &[2, 5], 0),
-                (&[0, 3], &[0, 2], &[0, 2], 1),
+            let cases: [([&[usize]; 3], i64); 9] = [
+                ([&[4, 5], &[3, 5], &[3, 5]], 0),
+                ([&[4, 5], &[4, 7], &[4, 7]], 1),
+                ([&[4, 5], &[2, 3], &[3, 4]], -1),
+                ([&[4, 5], &[6, 2], &[6, 2]], 0),
+                ([&[2, 3, 4], &[2, 5, 3], &[2, 5, 4]], 1),
+                ([&[5], &[9], &[9]], 0),
+                ([&[1], &[1], &[1]], 0),
+                ([&[4, 5], &[0, 5], &[2, 5]], 0),
+                ([&[0, 3], &[0, 2], &[0, 2]], 1),
             ];
-            for (shape, index, source, axis) in cases {
+            for ([shape, index, source], axis) in cases {
                 let size = shape[if axis < 0 { 1 } else { axis as usize }] as u64;
                 let index = s.integers(size, index);
                 let inputs = [s.normal(shape), index, s.normal(source)];

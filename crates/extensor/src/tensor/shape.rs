@@ -129,6 +129,12 @@ impl<const N: usize> PartialEq<[usize; N]> for Shape {
     }
 }
 
+impl<const N: usize> PartialEq<[usize; N]> for &Shape {
+    fn eq(&self, other: &[usize; N]) -> bool {
+        ***self == other[..]
+    }
+}
+
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", &self.0[..])

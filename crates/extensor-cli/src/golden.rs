@@ -1,0 +1,366 @@
+//! Golden cases: answers from elsewhere, and a runner that holds the catalogue to them.
+//!
+//! A folder holds `manifest.json`, which names the calls, and `tensors.safetensors`, which holds
+//! their inputs, outputs and gradients in `f64`. For each case the operation of that name is called
+//! with its inputs and parameters, and its backward rule with the cotangent; again with every input
+//! in each strided arrangement; again in `f32`; and in `f16` and `bf16`, judged against `f64` on the
+//! same rounded inputs. A case that names an operation, input or parameter that the catalogue lacks
+//! fails.
+
+use extensor::check::Arrangement;
+use extensor::operation::{self, Operation, apply, input_name};
+use extensor::params::{Params, Value};
+use extensor::record::Record;
+use extensor::{DType, Tensor, Tolerance, catalogue};
+use safetensors::{Dtype, SafeTensors};
+use serde::Deserialize;
+use std::path::Path;
+
+/// A failed case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// The case.
+    pub id: String,
+    /// The operation it names.
+    pub op: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// How a run of cases ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// How many cases passed.
+    pub passed: usize,
+    /// Those that failed.
+    pub failures: Vec<Failure>,
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    format: u64,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    id: String,
+    op: String,
+    #[serde(default)]
+    params: serde_json::Map<String, serde_json::Value>,
+    inputs: Vec<String>,
+    #[serde(default)]
+    grads: Vec<String>,
+}
+
+/// Runs the cases of a folder whose operation `chosen` accepts; `progress` is told how many there
+/// are, and then of each whether it failed.
+///
+/// An error means that the folder cannot be read.
+pub fn run(
+    folder: &Path,
+    chosen: &dyn Fn(&str) -> bool,
+    progress: &mut dyn FnMut(usize, Option<&Failure>),
+) -> Result<Summary, String> {
+    let read = |name: &str| {
+        let path = folder.join(name);
+        let bytes = std::fs::read(&path);
+        bytes.map_err(|error| format!("cannot read {}: {error}", path.display()))
+    };
+    let broken = |name: &str, error: &dyn std::fmt::Display| {
+        format!("{} is damaged: {error}", folder.join(name).display())
+    };
+    let text = read("manifest.json")?;
+    let manifest: Manifest =
+        serde_json::from_slice(&text).map_err(|error| broken("manifest.json", &error))?;
+    if manifest.format != 1 {
+        let found = format!("format {} is not known, only 1", manifest.format);
+        return Err(broken("manifest.json", &found));
+    }
+    let bytes = read("tensors.safetensors")?;
+    let tensors =
+        SafeTensors::deserialize(&bytes).map_err(|error| broken("tensors.safetensors", &error))?;
+    let cases: Vec<&Case> = manifest.cases.iter().filter(|c| chosen(&c.op)).collect();
+    let mut summary = Summary::default();
+    for case in &cases {
+        let outcome = catch(|| check_case(case, &tensors));
+        match outcome {
+            Ok(()) => {
+                summary.passed += 1;
+                progress(cases.len(), None);
+            }
+            Err(reason) => {
+                let (id, op) = (case.id.clone(), case.op.clone());
+                let failure = Failure { id, op, reason };
+                progress(cases.len(), Some(&failure));
+                summary.failures.push(failure);
+            }
+        }
+    }
+    Ok(summary)
+}
+
+/// A panic is a failure of the case, not the end of the run.
+fn catch(check: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    let attempt = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
+    attempt.unwrap_or_else(|_| Err("panicked".into()))
+}
+
+/// A case with its tensors.
+struct Call<'a> {
+    record: &'static Record,
+    op: Box<dyn Operation>,
+    inputs: Vec<Tensor>,
+    wanted: Vec<bool>,
+    out: Tensor,
+    cotangent: Option<Tensor>,
+    /// In the order of the inputs.
+    grads: Vec<(&'a str, Tensor)>,
+}
+
+fn check_case(case: &Case, tensors: &SafeTensors) -> Result<(), String> {
+    let call = load(case, tensors)?;
+    let exact = Tolerance::of(DType::F64);
+    call.agrees(&call.inputs, exact)?;
+    for arrangement in Arrangement::STRIDED {
+        let arranged = call.inputs.iter().map(|x| arrangement.of(x));
+        let arranged: Vec<Tensor> = arranged.collect::<Result<_, _>>().map_err(text)?;
+        call.agrees(&arranged, exact)
+            .map_err(|reason| format!("inputs {arrangement} in memory: {reason}"))?;
+    }
+    let size = call.magnitude();
+    let single = cast_floats(&call.inputs, DType::F32)?;
+    call.agrees(&single, Tolerance::new(1e-4, 1e-5 * size))
+        .map_err(|reason| format!("in f32: {reason}"))?;
+    for dtype in [DType::F16, DType::BF16] {
+        call.rounds(dtype, size)
+            .map_err(|reason| format!("in {dtype}: {reason}"))?;
+    }
+    Ok(())
+}
+
+fn load<'a>(case: &'a Case, tensors: &SafeTensors) -> Result<Call<'a>, String> {
+    let record = catalogue::find(&case.op).map_err(text)?;
+    let op = record.operation(&params(case)?).map_err(text)?;
+    record.expect_inputs(case.inputs.len()).map_err(text)?;
+    for (i, name) in case.inputs.iter().enumerate() {
+        let known = input_name(record, i);
+        if *name != known {
+            return Err(format!("{}: input {i} is {known:?}, not {name:?}", case.op));
+        }
+    }
+    if let Some(stray) = case.grads.iter().find(|g| !case.inputs.contains(g)) {
+        return Err(format!(
+            "{stray:?} is to be differentiated by, and is no input"
+        ));
+    }
+    let get = |kind: &str| tensor(tensors, &format!("{}/{kind}", case.id));
+    let wanted: Vec<bool> = case.inputs.iter().map(|n| case.grads.contains(n)).collect();
+    let differentiated = case.inputs.iter().filter(|n| case.grads.contains(n));
+    Ok(Call {
+        record,
+        op,
+        inputs: case
+            .inputs
+            .iter()
+            .map(|name| get(&format!("in/{name}")))
+            .collect::<Result<_, _>>()?,
+        out: get("out")?,
+        cotangent: if wanted.contains(&true) {
+            Some(get("cotangent")?)
+        } else {
+            None
+        },
+        grads: differentiated
+            .map(|name| Ok((name.as_str(), get(&format!("grad/{name}"))?)))
+            .collect::<Result<_, String>>()?,
+        wanted,
+    })
+}
+
+impl Call<'_> {
+    fn forward(&self, inputs: &[Tensor]) -> Result<Tensor, String> {
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        let mut outputs = apply(&*self.op, &inputs).map_err(text)?;
+        if outputs.len() != 1 {
+            return Err(format!(
+                "{} has {} outputs",
+                self.record.name,
+                outputs.len()
+            ));
+        }
+        Ok(outputs.swap_remove(0))
+    }
+
+    fn backward(
+        &self,
+        grad: &Tensor,
+        inputs: &[Tensor],
+        output: &Tensor,
+    ) -> Result<Vec<Tensor>, String> {
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        let grads = operation::backward(&*self.op, &[grad], &inputs, &[output], &self.wanted);
+        Ok(grads.map_err(text)?.into_iter().flatten().collect())
+    }
+
+    /// The operation and its backward rule give what is stored.
+    fn agrees(&self, inputs: &[Tensor], tolerance: Tolerance) -> Result<(), String> {
+        let output = self.forward(inputs)?;
+        close("out", &output, &self.out, tolerance)?;
+        let Some(cotangent) = &self.cotangent else {
+            return Ok(());
+        };
+        let cotangent = extensor::cast(cotangent, output.dtype()).map_err(text)?;
+        let found = self.backward(&cotangent, inputs, &output)?;
+        if found.len() != self.grads.len() {
+            let (got, expected) = (found.len(), self.grads.len());
+            return Err(format!("{got} gradients came back, expected {expected}"));
+        }
+        for (got, (name, want)) in found.iter().zip(&self.grads) {
+            close(&format!("grad/{name}"), got, want, tolerance)?;
+        }
+        Ok(())
+    }
+
+    /// In a 16-bit dtype both give what `f64` gives on the same rounded inputs.
+    fn rounds(&self, dtype: DType, size: f64) -> Result<(), String> {
+        let bound = Tolerance::of(dtype);
+        let tolerance = Tolerance::new(bound.relative, bound.absolute * size);
+        let inputs = cast_floats(&self.inputs, dtype)?;
+        let wide = cast_floats(&inputs, DType::F64)?;
+        let (output, exact) = (self.forward(&inputs)?, self.forward(&wide)?);
+        close("out", &output, &exact, tolerance)?;
+        let Some(cotangent) = &self.cotangent else {
+            return Ok(());
+        };
+        let cast = |x: &Tensor, like: &Tensor| extensor::cast(x, like.dtype()).map_err(text);
+        let grad = cast(cotangent, &output)?;
+        let found = self.backward(&grad, &inputs, &output)?;
+        let exact = self.backward(&cast(&grad, &exact)?, &wide, &cast(&output, &exact)?)?;
+        for ((got, want), (name, _)) in found.iter().zip(&exact).zip(&self.grads) {
+            close(&format!("grad/{name}"), got, want, tolerance)?;
+        }
+        Ok(())
+    }
+
+    /// The largest magnitude among the case's tensors, at least 1.
+    fn magnitude(&self) -> f64 {
+        let grads = self.grads.iter().map(|(_, g)| g);
+        let all = self.inputs.iter().chain([&self.out]).chain(grads);
+        let values = all
+            .filter(|x| x.dtype().is_float())
+            .flat_map(Tensor::to_f64_vec);
+        values
+            .map(f64::abs)
+            .filter(|v| v.is_finite())
+            .fold(1.0, f64::max)
+    }
+}
+
+/// Whether `got`, in its own dtype, is near enough to `want`; what is beyond the dtype's range may
+/// be infinite or its largest number.
+fn close(what: &str, got: &Tensor, want: &Tensor, tolerance: Tolerance) -> Result<(), String> {
+    if got.shape() != want.shape() {
+        return Err(format!(
+            "{what} has shape {}, not {}",
+            got.shape(),
+            want.shape()
+        ));
+    }
+    let kinds = (got.dtype().kind(), want.dtype().kind());
+    if kinds.0 != kinds.1 {
+        return Err(format!(
+            "{what} has dtype {}, not {}",
+            got.dtype(),
+            want.dtype()
+        ));
+    }
+    let limit = if got.dtype().is_float() {
+        got.dtype().max_finite()
+    } else {
+        f64::INFINITY
+    };
+    for (i, (y, exact)) in got
+        .to_f64_vec()
+        .into_iter()
+        .zip(want.to_f64_vec())
+        .enumerate()
+    {
+        let beyond = exact.abs() >= limit && y.abs() >= limit && y.signum() == exact.signum();
+        if !beyond && !tolerance.allows(y, exact) {
+            let (error, bound) = ((y - exact).abs(), tolerance.bound(exact));
+            return Err(format!(
+                "{what} is {y:?} at element {i}, not {exact:?} (error {error:.3e}, allowed {bound:.3e})"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn cast_floats(tensors: &[Tensor], dtype: DType) -> Result<Vec<Tensor>, String> {
+    let cast = |x: &Tensor| {
+        if x.dtype().is_float() {
+            extensor::cast(x, dtype).map_err(text)
+        } else {
+            Ok(x.clone())
+        }
+    };
+    tensors.iter().map(cast).collect()
+}
+
+fn text(error: extensor::Error) -> String {
+    error.to_string()
+}
+
+/// The parameters of a case.
+fn params(case: &Case) -> Result<Params, String> {
+    let mut params = Params::new();
+    for (name, value) in &case.params {
+        let value = parameter(value)
+            .ok_or_else(|| format!("parameter {name:?} has a value of no known kind: {value}"))?;
+        params = params.with(name, value);
+    }
+    Ok(params)
+}
+
+fn parameter(value: &serde_json::Value) -> Option<Value> {
+    use serde_json::Value as Json;
+    Some(match value {
+        Json::Null => Value::None,
+        Json::Bool(v) => Value::Bool(*v),
+        Json::Number(v) => match v.as_i64() {
+            Some(v) => Value::Int(v),
+            None => Value::Float(v.as_f64()?),
+        },
+        Json::String(v) => Value::Text(v.clone()),
+        Json::Array(items) if items.iter().any(Json::is_array) => {
+            let pair = |item: &Json| match item.as_array()?.as_slice() {
+                [a, b] => Some((a.as_i64()?, b.as_i64()?)),
+                _ => None,
+            };
+            Value::Pairs(items.iter().map(pair).collect::<Option<_>>()?)
+        }
+        Json::Array(items) => Value::Ints(items.iter().map(Json::as_i64).collect::<Option<_>>()?),
+        Json::Object(_) => return None,
+    })
+}
+
+/// The tensor of this name.
+fn tensor(tensors: &SafeTensors, name: &str) -> Result<Tensor, String> {
+    let found = tensors
+        .tensor(name)
+        .map_err(|error| format!("tensors.safetensors: tensor {name:?}: {error}"))?;
+    let shape = found.shape().to_vec();
+    let words = || found.data().as_chunks::<8>().0.iter();
+    let made = match found.dtype() {
+        Dtype::F64 => Tensor::from_vec(words().map(|b| f64::from_le_bytes(*b)).collect(), shape),
+        Dtype::I64 => Tensor::from_vec(words().map(|b| i64::from_le_bytes(*b)).collect(), shape),
+        Dtype::BOOL => Tensor::from_vec(found.data().iter().map(|b| *b != 0).collect(), shape),
+        other => {
+            return Err(format!(
+                "tensor {name:?} has dtype {other:?}, expected F64, I64 or BOOL"
+            ));
+        }
+    };
+    made.map_err(|error| format!("tensor {name:?}: {error}"))
+}

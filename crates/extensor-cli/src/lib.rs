@@ -1,0 +1,37 @@
+//! The program `extensor`: proves every gradient of the library, and lists its operations.
+//!
+//! What the program does is here, so that tests can call it; `main.rs` only reads the command line.
+
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod file;
+pub mod golden;
+pub mod html;
+pub mod json;
+pub mod ops;
+pub mod output;
+
+/// The operation whose name is most like `name`, if one is.
+///
+/// ```
+/// assert_eq!(extensor_cli::nearest("sqr"), Some("sqrt"));
+/// assert_eq!(extensor_cli::nearest("xxxxxxxxxx"), None);
+/// ```
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let names = extensor::catalogue::CATALOGUE.iter().map(|r| r.name);
+    let near = names.map(|known| (known, strsim::jaro_winkler(name, known)));
+    let best = near.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (best.1 > 0.7).then_some(best.0)
+}
+
+/// An error with the nearest name added where it is about a name.
+pub fn explain(error: &extensor::Error) -> String {
+    match error {
+        extensor::Error::UnknownOperation { name } => match nearest(name) {
+            Some(near) => format!("{error}; did you mean {near:?}?"),
+            None => format!("{error}; `extensor ops` lists them"),
+        },
+        other => other.to_string(),
+    }
+}

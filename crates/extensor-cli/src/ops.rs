@@ -1,0 +1,182 @@
+//! `extensor ops`.
+
+use crate::explain;
+use crate::output::Output;
+use extensor::catalogue::{self, CATALOGUE};
+use extensor::check::suite::samples;
+use extensor::operation::{self, apply, input_name};
+use extensor::record::{Family, Record};
+use extensor::samples::Sample;
+use extensor::{DType, Tensor};
+
+/// Lists the catalogue by family.
+pub fn list() -> Result<bool, String> {
+    let mut output = Output::default();
+    let width = CATALOGUE
+        .iter()
+        .map(|r| r.signature().chars().count())
+        .max();
+    let width = width.unwrap_or(0);
+    let mut family: Option<Family> = None;
+    for record in CATALOGUE {
+        if family.replace(record.family) != Some(record.family) {
+            if record.name != CATALOGUE[0].name {
+                output.line("");
+            }
+            output.line(&format!("{}", record.family));
+        }
+        output.line(&format!(
+            "  {:width$}  {}",
+            record.signature(),
+            record.formula
+        ));
+    }
+    output.line("");
+    output.line(&format!(
+        "{} operations; `extensor ops NAME` shows one",
+        CATALOGUE.len()
+    ));
+    output.finish()?;
+    Ok(true)
+}
+
+/// Shows one operation, with a live example.
+pub fn show(name: &str) -> Result<bool, String> {
+    let record = catalogue::find(name).map_err(|error| explain(&error))?;
+    let mut output = Output::default();
+    let mut field = |name: &str, text: &str| {
+        if !text.is_empty() {
+            output.line(&format!("{name:12} {text}"));
+        }
+    };
+    field("operation", &record.signature());
+    field("family", &record.family.to_string());
+    field("formula", record.formula);
+    field("derivative", record.derivative);
+    field("backward", record.backward);
+    field("domain", record.domain);
+    field("conventions", record.conventions);
+    for parameter in record.params {
+        let default = parameter
+            .default
+            .map_or(String::new(), |d| format!(" (default {d})"));
+        let text = format!("{}: {}{default}", parameter.name, parameter.what);
+        field("parameter", &text);
+    }
+    let samples = samples(record, 0);
+    field("dtypes", &dtypes(record, &samples).join(", "));
+    field(
+        "derivatives",
+        match record.order {
+            0 => "none",
+            1 => "once",
+            _ => "any number of times",
+        },
+    );
+    if let Some(sample) = presentable(&samples) {
+        output.line("");
+        example(&mut output, record, sample).map_err(|error| explain(&error))?;
+    }
+    output.finish()?;
+    Ok(true)
+}
+
+/// The dtypes that the operation takes where its samples have floats (or whatever they have).
+fn dtypes(record: &'static Record, samples: &[Sample]) -> Vec<&'static str> {
+    let Some(sample) = presentable(samples) else {
+        return Vec::new();
+    };
+    let floats = sample.inputs.iter().any(|x| x.dtype().is_float());
+    let takes = |dtype: DType| -> extensor::Result<()> {
+        let recast = |x: &Tensor| {
+            if x.dtype().is_float() || !floats {
+                Tensor::ones(x.shape().clone(), dtype)
+            } else {
+                Ok(x.clone())
+            }
+        };
+        let inputs: Vec<Tensor> = sample.inputs.iter().map(recast).collect::<Result<_, _>>()?;
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        record.operation(&sample.params)?.infer(&inputs).map(|_| ())
+    };
+    let all = DType::ALL.into_iter().rev();
+    all.filter(|&d| takes(d).is_ok()).map(DType::name).collect()
+}
+
+/// The first sample that is worth printing: a few numbers, else any.
+fn presentable(samples: &[Sample]) -> Option<&Sample> {
+    let size = |s: &Sample| {
+        let lens = || s.inputs.iter().map(Tensor::len);
+        (lens().min().unwrap_or(0), lens().max().unwrap_or(0))
+    };
+    let few = |s: &&Sample| matches!(size(s), (1.., 2..=24));
+    let some = |s: &&Sample| size(s).0 > 0;
+    let found = samples
+        .iter()
+        .find(few)
+        .or_else(|| samples.iter().find(some));
+    found.or(samples.first())
+}
+
+/// Calls the operation at a sample and prints what goes in and comes out.
+fn example(output: &mut Output, record: &'static Record, sample: &Sample) -> extensor::Result<()> {
+    let op = record.operation(&sample.params)?;
+    let inputs: Vec<&Tensor> = sample.inputs.iter().collect();
+    let results = apply(&*op, &inputs)?;
+    let mut show = |name: &str, x: &Tensor| {
+        let indent = " ".repeat(name.chars().count() + 3);
+        let text = x.to_string().replace('\n', &format!("\n{indent}"));
+        output.line(&format!("{name} = {text}"));
+    };
+    for (i, x) in inputs.iter().enumerate() {
+        show(&input_name(record, i), x);
+    }
+    let params: Vec<String> = sample
+        .params
+        .iter()
+        .map(|(n, v)| format!(", {n} = {v}"))
+        .collect();
+    let arguments: Vec<String> = (0..inputs.len()).map(|i| input_name(record, i)).collect();
+    let call = format!(
+        "{}({}{})",
+        record.name,
+        arguments.join(", "),
+        params.concat()
+    );
+    let several = results.len() > 1;
+    for (k, y) in results.iter().enumerate() {
+        let part = if several {
+            format!("[{k}]")
+        } else {
+            String::new()
+        };
+        show(&format!("{call}{part}"), y);
+    }
+    let wanted: Vec<bool> = inputs
+        .iter()
+        .enumerate()
+        .map(|(i, x)| record.differentiable_input(i) && x.dtype().is_float())
+        .collect();
+    if !wanted.contains(&true) || results.iter().any(|y| !y.dtype().is_float()) {
+        return Ok(());
+    }
+    let ones: Vec<Tensor> = results
+        .iter()
+        .map(Tensor::ones_like)
+        .collect::<Result<_, _>>()?;
+    let ones: Vec<&Tensor> = ones.iter().collect();
+    let results: Vec<&Tensor> = results.iter().collect();
+    let grads = operation::backward(&*op, &ones, &inputs, &results, &wanted)?;
+    for (i, grad) in grads.iter().enumerate() {
+        if let Some(grad) = grad {
+            show(
+                &format!(
+                    "gradient for {}, grad_output being ones",
+                    input_name(record, i)
+                ),
+                grad,
+            );
+        }
+    }
+    Ok(())
+}

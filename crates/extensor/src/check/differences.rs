@@ -1,0 +1,278 @@
+//! Difference quotients.
+//!
+//! Everything here looks at `φ(t) = <w, f(x + t·v)>` along a line: `v` is one element's axis in a
+//! full check and a random direction in a fast one. Outputs are subtracted before they are summed,
+//! so that what the step does not touch cancels exactly and adds no rounding.
+
+use crate::{DType, Error, Result, Tensor, ops};
+
+/// A function of tensors with any number of outputs.
+pub(crate) type Function<'a> = &'a dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>;
+
+/// A function, the point at which differences of it are taken, and the weights of its outputs.
+pub(crate) struct Subject<'a> {
+    f: Function<'a>,
+    /// The inputs, in the dtype differences are taken in.
+    inputs: Vec<Tensor>,
+    /// Which of them are moved.
+    pub wrt: Vec<usize>,
+    /// The values of those.
+    pub values: Vec<Vec<f64>>,
+    weights: Vec<Vec<f64>>,
+    /// The values of the outputs at the point itself.
+    center: Vec<Vec<f64>>,
+    /// The smallest relative difference between two numbers of the dtype.
+    precision: f64,
+}
+
+/// A line through the inputs.
+pub(crate) enum Line<'a> {
+    /// One element of the moved input number `input`.
+    Element { input: usize, at: usize },
+    /// All of them, at these speeds.
+    Direction(&'a [Vec<f64>]),
+}
+
+/// The function's outputs at a point of the line.
+struct Point {
+    outputs: Vec<Vec<f64>>,
+    /// How far along the line the point really is, after rounding.
+    t: f64,
+}
+
+/// A difference quotient.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Quotient {
+    pub value: f64,
+    /// How many outputs moved: the length of the sum that the gradient is.
+    pub terms: usize,
+}
+
+/// A derivative extrapolated to a step of 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Estimate {
+    pub value: f64,
+    /// What is left of the error, judged by how the extrapolation settled.
+    pub error: f64,
+    pub terms: usize,
+}
+
+/// The one-sided differences at a point where they disagree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sides {
+    pub left: f64,
+    pub right: f64,
+}
+
+impl<'a> Subject<'a> {
+    /// `inputs` and `weights` are brought to the dtype that differences are taken in.
+    pub fn new(
+        f: Function<'a>,
+        inputs: &[Tensor],
+        wrt: &[usize],
+        weights: &[Tensor],
+        own_dtype: bool,
+    ) -> Result<Subject<'a>> {
+        let widen = |x: &Tensor| {
+            if x.dtype().is_float() && !own_dtype {
+                ops::cast(x, DType::F64)
+            } else {
+                Ok(x.clone())
+            }
+        };
+        let inputs: Vec<Tensor> = inputs.iter().map(widen).collect::<Result<_>>()?;
+        let center = read(f(&inputs)?);
+        let precision = wrt.iter().map(|&i| inputs[i].dtype().epsilon());
+        Ok(Subject {
+            f,
+            values: wrt.iter().map(|&i| inputs[i].to_f64_vec()).collect(),
+            wrt: wrt.to_vec(),
+            weights: weights.iter().map(Tensor::to_f64_vec).collect(),
+            center,
+            precision: precision.fold(f64::EPSILON, f64::max),
+            inputs,
+        })
+    }
+
+    /// The outputs at the point itself.
+    pub fn center(&self) -> &[Vec<f64>] {
+        &self.center
+    }
+
+    /// The unit in which steps along the line are measured.
+    pub fn scale(&self, line: &Line) -> f64 {
+        match *line {
+            Line::Element { input, at } => self.values[input][at].abs().max(1.0),
+            Line::Direction(_) => 1.0,
+        }
+    }
+
+    /// The function at distance `t` along the line. The inputs are never written to.
+    fn point(&self, line: &Line, t: f64) -> Result<Point> {
+        let mut moved = self.inputs.clone();
+        let mut real = t;
+        match *line {
+            Line::Element { input, at } => {
+                let mut values = self.values[input].clone();
+                values[at] += t;
+                let tensor = self.like(input, values)?;
+                let there = if self.precision > f64::EPSILON {
+                    tensor.to_f64_vec()[at]
+                } else {
+                    self.values[input][at] + t
+                };
+                real = there - self.values[input][at];
+                moved[self.wrt[input]] = tensor;
+            }
+            Line::Direction(speeds) => {
+                for (input, speed) in speeds.iter().enumerate() {
+                    let values = self.values[input].iter().zip(speed);
+                    let values = values.map(|(x, v)| x + t * v).collect();
+                    moved[self.wrt[input]] = self.like(input, values)?;
+                }
+            }
+        }
+        let outputs = read((self.f)(&moved)?);
+        Ok(Point { outputs, t: real })
+    }
+
+    /// A tensor of the shape and dtype of a moved input.
+    fn like(&self, input: usize, values: Vec<f64>) -> Result<Tensor> {
+        let old = &self.inputs[self.wrt[input]];
+        ops::cast(&Tensor::from_vec(values, old.shape().clone())?, old.dtype())
+    }
+
+    /// `<w, p − q>` over the distance between them.
+    fn quotient(&self, p: &Point, q: &Point) -> Quotient {
+        let mut sum = 0.0;
+        let mut terms = 0;
+        let outputs = p.outputs.iter().zip(&q.outputs);
+        for ((p, q), w) in outputs.zip(&self.weights) {
+            for ((&p, &q), &w) in p.iter().zip(q).zip(w) {
+                // Equal infinities have no difference either.
+                if p != q {
+                    sum += w * (p - q);
+                    terms += 1;
+                }
+            }
+        }
+        let value = if terms == 0 { 0.0 } else { sum / (p.t - q.t) };
+        Quotient { value, terms }
+    }
+
+    /// The central difference `(φ(h) − φ(−h)) / 2h`.
+    pub fn central(&self, line: &Line, h: f64) -> Result<Quotient> {
+        Ok(self.quotient(&self.point(line, h)?, &self.point(line, -h)?))
+    }
+
+    /// How large the rounding of `φ` is, divided by a step of `h`.
+    fn noise(&self, h: f64) -> f64 {
+        let outputs = self.center.iter().zip(&self.weights);
+        let squares = outputs.flat_map(|(y, w)| y.iter().zip(w).map(|(y, w)| (y * w).powi(2)));
+        self.precision * squares.filter(|s| s.is_finite()).sum::<f64>().sqrt() / h
+    }
+
+    /// The derivative along the line by Ridders' method: central differences with halving steps,
+    /// extrapolated to a step of 0 by Neville's scheme (which removes the error terms in `h²`, `h⁴`,
+    /// …); of all entries of the tableau the one that settled best. The choice never looks at the
+    /// gradient that is being checked.
+    pub fn extrapolate(&self, line: &Line, eps: f64) -> Result<Estimate> {
+        const STEPS: usize = 20;
+        const ORDERS: usize = 4;
+        let mut best = Estimate {
+            value: f64::NAN,
+            error: f64::INFINITY,
+            terms: 0,
+        };
+        let mut previous: Vec<f64> = Vec::new();
+        let mut h = (eps * 1e3).min(0.5) * self.scale(line);
+        for _ in 0..STEPS {
+            let Quotient { value, terms } = self.central(line, h)?;
+            let noise = self.noise(h);
+            let mut row = vec![value];
+            let mut factor = 1.0;
+            for j in 0..=previous.len().min(ORDERS) {
+                if j > 0 {
+                    factor *= 4.0;
+                    row.push((factor * row[j - 1] - previous[j - 1]) / (factor - 1.0));
+                }
+                let neighbours = [
+                    previous.get(j.saturating_sub(1)),
+                    row.get(j.wrapping_sub(1)),
+                ];
+                let apart = neighbours.into_iter().flatten();
+                let Some(apart) = apart.map(|v| (row[j] - v).abs()).reduce(f64::max) else {
+                    continue;
+                };
+                let error = apart.max(noise);
+                if error <= best.error {
+                    best = Estimate {
+                        value: row[j],
+                        error,
+                        terms: best.terms.max(terms),
+                    };
+                }
+            }
+            previous = row;
+            h *= 0.5;
+        }
+        Ok(best)
+    }
+
+    /// The one-sided differences, if they disagree however small the step (a smooth function's come
+    /// together in proportion to it), or one of them does not exist.
+    pub fn kink(&self, line: &Line, eps: f64) -> Result<Option<Sides>> {
+        let unit = self.scale(line);
+        let center = Point {
+            outputs: self.center.clone(),
+            t: 0.0,
+        };
+        let sides = |h: f64| -> Result<Sides> {
+            let right = self.quotient(&self.point(line, h)?, &center).value;
+            let left = self.quotient(&center, &self.point(line, -h)?).value;
+            Ok(Sides { left, right })
+        };
+        let mut before = f64::NAN;
+        let mut last = None;
+        for h in [eps, eps / 8.0, eps / 64.0].map(|h| h * unit) {
+            let found = sides(h)?;
+            let gap = (found.right - found.left).abs();
+            if gap > before / 4.0 && gap > 32.0 * self.noise(h) {
+                return Ok(Some(found));
+            }
+            last = (!gap.is_finite()).then_some(found);
+            before = gap;
+        }
+        Ok(last)
+    }
+
+    /// `<w, f(x + t·v) − f(x)>`, and how far rounding alone may take it.
+    pub fn rise(&self, direction: &[Vec<f64>], t: f64) -> Result<(f64, f64)> {
+        let point = self.point(&Line::Direction(direction), t)?;
+        let center = Point {
+            outputs: self.center.clone(),
+            t: 0.0,
+        };
+        let quotient = self.quotient(&point, &center);
+        Ok((quotient.value * t, self.noise(1.0)))
+    }
+}
+
+/// The values of tensors that are of a float dtype.
+fn read(outputs: Vec<Tensor>) -> Vec<Vec<f64>> {
+    outputs.iter().map(Tensor::to_f64_vec).collect()
+}
+
+/// An error unless every output can be differentiated.
+pub(crate) fn expect_floats(name: &str, outputs: &[Tensor]) -> Result<()> {
+    match outputs.iter().find(|y| !y.dtype().is_float()) {
+        None => Ok(()),
+        Some(y) => Err(Error::Check {
+            op: name.to_string(),
+            reason: format!(
+                "its output has dtype {}, which has no derivative",
+                y.dtype()
+            ),
+        }),
+    }
+}

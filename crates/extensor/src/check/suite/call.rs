@@ -1,0 +1,195 @@
+//! Calling operations and comparing what they return.
+
+use super::Verdict;
+use crate::check::bits::bit_difference;
+use crate::operation::{self, Operation, apply};
+use crate::record::Class;
+use crate::samples::Sample;
+use crate::tensor::unravel;
+use crate::{DType, Result, Tensor, Tolerance, ops};
+
+/// The operation's outputs.
+pub(super) fn forward(op: &dyn Operation, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    Ok(apply(op, &inputs)?.into_vec())
+}
+
+/// The gradients for the inputs wanted.
+pub(super) fn backward(
+    op: &dyn Operation,
+    grads: &[Tensor],
+    inputs: &[Tensor],
+    outputs: &[Tensor],
+    wanted: &[bool],
+) -> Result<Vec<Tensor>> {
+    let [grads, inputs, outputs] =
+        [grads, inputs, outputs].map(|list| list.iter().collect::<Vec<&Tensor>>());
+    let found = operation::backward(op, &grads, &inputs, &outputs, wanted)?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Which inputs the operation can be differentiated by; none if an output has no derivative.
+pub(super) fn wanted(op: &dyn Operation, inputs: &[Tensor], outputs: &[Tensor]) -> Vec<bool> {
+    let floats = !outputs.is_empty() && outputs.iter().all(|y| y.dtype().is_float());
+    let record = op.record();
+    let input =
+        |(i, x): (usize, &Tensor)| floats && record.differentiable_input(i) && x.dtype().is_float();
+    inputs.iter().enumerate().map(input).collect()
+}
+
+/// The float tensors in another dtype; the others as they are.
+pub(super) fn cast_floats(tensors: &[Tensor], dtype: DType) -> Result<Vec<Tensor>> {
+    let cast = |x: &Tensor| {
+        if x.dtype().is_float() {
+            ops::cast(x, dtype)
+        } else {
+            Ok(x.clone())
+        }
+    };
+    tensors.iter().map(cast).collect()
+}
+
+/// `"sample 3, f64[3, 4], f64[4], axis = 1 (a tie)"`.
+pub(super) fn describe(number: usize, sample: &Sample) -> String {
+    let mut text = format!("sample {number}");
+    for x in &sample.inputs {
+        text += &format!(", {}{}", x.dtype(), x.shape());
+    }
+    for (name, value) in sample.params.iter() {
+        text += &format!(", {name} = {value}");
+    }
+    if !sample.note.is_empty() {
+        text += &format!(" ({})", sample.note);
+    }
+    text
+}
+
+/// Every operation is tried where its inputs hold one number or none at all.
+pub(super) fn enough_samples(samples: &[Sample]) -> Verdict {
+    let edge = |s: &Sample| s.inputs.iter().any(|x| x.ndim() == 0 || x.is_empty());
+    match samples {
+        [] => Err("the record has no samples".into()),
+        _ if !samples.iter().any(edge) => Err("the record has no 0-d or size-0 sample".into()),
+        _ => Ok(()),
+    }
+}
+
+/// The error of `got`, in a dtype of its own, against `want` in `f64`, in units of the tolerance.
+/// What is beyond the dtype's range may be infinite or its largest number.
+pub(super) fn measure(
+    got: &Tensor,
+    want: &Tensor,
+    tolerance: Tolerance,
+) -> std::result::Result<f64, String> {
+    if got.shape() != want.shape() {
+        return Err(format!("shape {} is not {}", got.shape(), want.shape()));
+    }
+    if !got.dtype().is_float() {
+        return bit_difference(got, want).map_or(Ok(0.0), Err);
+    }
+    let limit = got.dtype().max_finite();
+    let mut worst = 0.0f64;
+    let (left, right) = (got.to_f64_vec(), want.to_f64_vec());
+    for (at, (&y, &exact)) in left.iter().zip(&right).enumerate() {
+        let beyond = exact.abs() >= limit && y.abs() >= limit && y.signum() == exact.signum();
+        if beyond || y == exact || (y.is_nan() && exact.is_nan()) {
+            continue;
+        }
+        let (error, bound) = ((y - exact).abs(), tolerance.bound(exact));
+        if error.is_nan() || error > bound {
+            let index = unravel(at, got.shape());
+            return Err(format!(
+                "at {index:?}: {y:?} is not {exact:?}, which f64 gives on the same inputs \
+                 (error {error:.3e}, allowed {bound:.3e})"
+            ));
+        }
+        worst = worst.max(error / bound);
+    }
+    Ok(worst)
+}
+
+/// How many terms the sums are made of that an operation and its gradients are: the factor on the
+/// absolute tolerance.
+pub(super) struct Terms {
+    /// Of the outputs.
+    pub forward: f64,
+    /// Of the gradient for each input wanted.
+    pub backward: Vec<f64>,
+}
+
+impl Terms {
+    /// Counted from the operation's class and shapes; where it is linear, an input of ones counts
+    /// the terms of every sum exactly.
+    pub fn of(
+        op: &dyn Operation,
+        inputs: &[Tensor],
+        outputs: &[Tensor],
+        wanted: &[bool],
+    ) -> Result<Terms> {
+        let out: usize = outputs.iter().map(Tensor::len).sum();
+        let chosen: Vec<usize> = (0..inputs.len()).filter(|&i| wanted[i]).collect();
+        let ratio = |a: usize, b: usize| (a as f64 / b.max(1) as f64).max(1.0);
+        Ok(match op.record().class {
+            Class::Elementwise | Class::Constant => Terms {
+                forward: 1.0,
+                backward: chosen
+                    .iter()
+                    .map(|&i| ratio(out, inputs[i].len()))
+                    .collect(),
+            },
+            Class::Reduction => {
+                let longest = inputs.iter().map(Tensor::len).max().unwrap_or(1);
+                let length = ratio(longest, out);
+                Terms {
+                    forward: length,
+                    backward: vec![length; chosen.len()],
+                }
+            }
+            // Linear in each input.
+            _ => {
+                let filled = |value: f64| -> Result<Vec<Tensor>> {
+                    let fill = |(i, x): (usize, &Tensor)| {
+                        if wanted[i] {
+                            x.full_like(value)
+                        } else {
+                            Ok(x.clone())
+                        }
+                    };
+                    inputs.iter().enumerate().map(fill).collect()
+                };
+                let (ones, zeros) = (filled(1.0)?, filled(0.0)?);
+                let (at_one, at_zero) = (forward(op, &ones)?, forward(op, &zeros)?);
+                let counts = at_one
+                    .iter()
+                    .zip(&at_zero)
+                    .map(|(a, b)| largest(a, Some(b)));
+                let grads: Vec<Tensor> = outputs
+                    .iter()
+                    .map(Tensor::ones_like)
+                    .collect::<Result<_>>()?;
+                let back = if chosen.is_empty() {
+                    Vec::new()
+                } else {
+                    backward(op, &grads, &ones, &at_one, wanted)?
+                };
+                Terms {
+                    forward: counts.fold(1.0, f64::max),
+                    backward: back.iter().map(|g| largest(g, None).max(1.0)).collect(),
+                }
+            }
+        })
+    }
+
+    /// The tolerance for a sum of so many terms.
+    pub fn widen(tolerance: Tolerance, terms: f64) -> Tolerance {
+        Tolerance::new(tolerance.relative, tolerance.absolute * terms)
+    }
+}
+
+/// The largest magnitude of `a`, or of `a − b`.
+fn largest(a: &Tensor, b: Option<&Tensor>) -> f64 {
+    let a = a.to_f64_vec();
+    let b = b.map_or_else(|| vec![0.0; a.len()], Tensor::to_f64_vec);
+    let apart = a.iter().zip(&b).map(|(x, y)| (x - y).abs());
+    apart.filter(|v| v.is_finite()).fold(0.0, f64::max)
+}

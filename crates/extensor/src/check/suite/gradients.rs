@@ -1,0 +1,260 @@
+//! An operation's gradient against differences, the Taylor remainder and its own forward mode.
+
+use super::call::{backward, describe, forward, wanted};
+use super::{Log, Verdict};
+use crate::check::bits::bit_differences;
+use crate::check::gradient::{self, check_pair};
+use crate::check::prepare::random_like;
+use crate::check::{Arrangement, Mode, Options, Report, Step};
+use crate::operation::{Operation, forward_derivative, input_name};
+use crate::record::Record;
+use crate::samples::Sample;
+use crate::{Key, Result, Tensor, ops};
+
+pub(super) fn check(
+    log: &mut Log,
+    op: &dyn Operation,
+    number: usize,
+    sample: &Sample,
+    seed: u64,
+) -> Verdict {
+    let inputs = &sample.inputs;
+    let outputs = forward(op, inputs).map_err(|e| e.to_string())?;
+    let wanted = wanted(op, inputs, &outputs);
+    if !wanted.contains(&true) || !sample.smooth {
+        return Ok(());
+    }
+    let place = || describe(number, sample);
+    let pair = Pair {
+        op,
+        wanted: &wanted,
+    };
+    let options = |mode, taylor| Options {
+        mode,
+        taylor,
+        seed: seed.wrapping_add(number as u64),
+        ..pair.options(inputs)
+    };
+    let full = pair.report(inputs, &options(Mode::Full, false));
+    log.measure(
+        "differences",
+        place,
+        full.as_ref().map_or_else(words, settled),
+    );
+    let fast = pair.report(inputs, &options(Mode::Fast, true));
+    log.measure(
+        "directions",
+        place,
+        fast.as_ref().map_or_else(words, settled),
+    );
+    let taylor = |report: &Report| match report.taylor {
+        Some(_) => settled(report).map(|_| ()),
+        None => Err(format!("the Taylor remainder was not reached:\n{report}")),
+    };
+    log.check(
+        "Taylor",
+        place,
+        fast.as_ref().map_or_else(|e| Err(e.to_string()), taylor),
+    );
+
+    let key = Key::new(seed).fold_in(number as u64);
+    log.measure(
+        "adjoint",
+        place,
+        adjoint(op, inputs, &outputs, &wanted, key),
+    );
+    fan_out(log, op, number, sample, &wanted, &options(Mode::Full, true))
+}
+
+fn words(error: &crate::Error) -> std::result::Result<f64, String> {
+    Err(error.to_string())
+}
+
+/// The worst error of a report in which everything could be differentiated; its text otherwise.
+fn settled(report: &Report) -> std::result::Result<f64, String> {
+    if report.passed() && report.kink_count == 0 {
+        Ok(report.worst_ratio())
+    } else {
+        Err(report.to_string())
+    }
+}
+
+/// An operation as a pair of functions.
+struct Pair<'a> {
+    op: &'a dyn Operation,
+    wanted: &'a [bool],
+}
+
+impl Pair<'_> {
+    fn options(&self, inputs: &[Tensor]) -> Options {
+        let record = self.op.record();
+        let names = (0..inputs.len()).map(|i| input_name(record, i));
+        Options {
+            name: record.name.into(),
+            input_names: names.collect(),
+            wrt: Some((0..inputs.len()).filter(|&i| self.wanted[i]).collect()),
+            ..Options::default()
+        }
+    }
+
+    fn pull(&self, grads: &[Tensor], x: &[Tensor]) -> Result<Vec<Tensor>> {
+        backward(self.op, grads, x, &forward(self.op, x)?, self.wanted)
+    }
+
+    fn report(&self, inputs: &[Tensor], options: &Options) -> Result<Report> {
+        let f = |x: &[Tensor]| forward(self.op, x);
+        check_pair(&f, &|grads, x| self.pull(grads, x), inputs, options)
+    }
+}
+
+/// `<w, Jv> = <Jᵀw, v>`, to rounding: the forward derivative and the gradient are one map.
+fn adjoint(
+    op: &dyn Operation,
+    inputs: &[Tensor],
+    outputs: &[Tensor],
+    wanted: &[bool],
+    key: Key,
+) -> std::result::Result<f64, String> {
+    const ROUNDING: f64 = 1e-13;
+    let attempt = || -> Result<(f64, f64, f64)> {
+        let cotangents = random_like(key.fold_in(1), outputs)?;
+        let chosen = (0..inputs.len()).filter(|&i| wanted[i]);
+        let chosen: Vec<Tensor> = chosen.map(|i| inputs[i].clone()).collect();
+        let tangents = random_like(key.fold_in(2), &chosen)?;
+        let mut moving = tangents.iter();
+        let moved: Vec<Option<&Tensor>> = wanted
+            .iter()
+            .map(|&w| if w { moving.next() } else { None })
+            .collect();
+        let [x, y] = [inputs, outputs].map(|list| list.iter().collect::<Vec<&Tensor>>());
+        let along = forward_derivative(op, &x, &y, &moved)?.into_vec();
+        let gradients = backward(op, &cotangents, inputs, outputs, wanted)?;
+        let (left, left_size) = inner(&cotangents, &along);
+        let (right, right_size) = inner(&gradients, &tangents);
+        Ok((left, right, left_size + right_size))
+    };
+    let (left, right, size) = attempt().map_err(|e| e.to_string())?;
+    let (error, bound) = ((left - right).abs(), ROUNDING * size + f64::MIN_POSITIVE);
+    if error <= bound {
+        return Ok(error / bound);
+    }
+    Err(format!(
+        "<w, Jv> = {left:?} is not <Jᵀw, v> = {right:?} (apart by {error:.3e}, allowed {bound:.3e})"
+    ))
+}
+
+/// The inner product of two lists of tensors, and the sum of its terms' sizes.
+fn inner(a: &[Tensor], b: &[Tensor]) -> (f64, f64) {
+    let mut sum = (0.0, 0.0);
+    for (a, b) in a.iter().zip(b) {
+        for (x, y) in a.to_f64_vec().iter().zip(&b.to_f64_vec()) {
+            sum.0 += x * y;
+            sum.1 += (x * y).abs();
+        }
+    }
+    sum
+}
+
+/// The same tensor as two operands: the gradients for both add up to that of the one; and two
+/// tensors of equal values are treated as one tensor used twice.
+fn fan_out(
+    log: &mut Log,
+    op: &dyn Operation,
+    number: usize,
+    sample: &Sample,
+    wanted: &[bool],
+    options: &Options,
+) -> Verdict {
+    let inputs = &sample.inputs;
+    let second = |first: usize| {
+        let same =
+            move |&k: &usize| k > first && wanted[k] && inputs[k].shape() == inputs[first].shape();
+        (0..inputs.len()).find(same).map(|k| (first, k))
+    };
+    let first = (0..inputs.len()).filter(|&i| wanted[i]).find_map(second);
+    let Some((a, b)) = first else { return Ok(()) };
+    for (from, to) in [(a, b), (b, a)] {
+        let mut shared = inputs.clone();
+        shared[to] = shared[from].clone();
+        let outputs = match forward(op, &shared) {
+            Ok(outputs) => outputs,
+            Err(error) => return Err(format!("one tensor as both operands: {error}")),
+        };
+        // The domain of one operand need not be that of the other.
+        let finite = |y: &Tensor| y.to_f64_vec().iter().all(|v| v.is_finite());
+        if !outputs.iter().all(finite) {
+            continue;
+        }
+        let name = |i: usize| input_name(op.record(), i);
+        let place = || {
+            let at = describe(number, sample);
+            format!("{at}, {} as {} too", name(from), name(to))
+        };
+        let pair = Pair { op, wanted };
+        let twice = |x: &[Tensor]| {
+            let mut x = x.to_vec();
+            x[to] = x[from].clone();
+            x
+        };
+        let f = |x: &[Tensor]| forward(op, &twice(x));
+        let pull = |grads: &[Tensor], x: &[Tensor]| -> Result<Vec<Tensor>> {
+            let found = pair.pull(grads, &twice(x))?;
+            let slot = |i: usize| wanted[..i].iter().filter(|w| **w).count();
+            Ok(vec![ops::add(&found[slot(from)], &found[slot(to)])?])
+        };
+        let options = Options {
+            wrt: Some(vec![from]),
+            taylor: false,
+            ..options.clone()
+        };
+        let report = check_pair(&f, &pull, &shared, &options);
+        log.measure(
+            "fan-out",
+            place,
+            report.as_ref().map_or_else(words, settled),
+        );
+
+        let attempt = || -> Result<Option<String>> {
+            let grads = random_like(Key::new(options.seed), &outputs)?;
+            let mut distinct = shared.clone();
+            distinct[to] = Arrangement::Contiguous.of(&shared[from])?;
+            let one = pair.pull(&grads, &shared)?;
+            Ok(bit_differences(&pair.pull(&grads, &distinct)?, &one))
+        };
+        let verdict = match attempt() {
+            Ok(None) => Ok(()),
+            Ok(Some(difference)) => Err(difference),
+            Err(error) => Err(error.to_string()),
+        };
+        log.check("fan-out", place, verdict);
+    }
+    Ok(())
+}
+
+/// See [`super::convergence`].
+pub(super) fn convergence(
+    record: &'static Record,
+    samples: &[Sample],
+    seed: u64,
+) -> Result<Vec<Step>> {
+    for sample in samples.iter().filter(|s| s.smooth) {
+        let op = record.operation(&sample.params)?;
+        let outputs = forward(&*op, &sample.inputs)?;
+        let wanted = wanted(&*op, &sample.inputs, &outputs);
+        let elements = sample.inputs.iter().map(Tensor::len).min().unwrap_or(0);
+        if wanted.contains(&true) && elements > 1 {
+            let pair = Pair {
+                op: &*op,
+                wanted: &wanted,
+            };
+            let options = Options {
+                seed,
+                ..pair.options(&sample.inputs)
+            };
+            let f = |x: &[Tensor]| forward(&*op, x);
+            let pull = |grads: &[Tensor], x: &[Tensor]| pair.pull(grads, x);
+            return gradient::convergence(&f, &pull, &sample.inputs, &options);
+        }
+    }
+    Ok(Vec::new())
+}

@@ -1,0 +1,291 @@
+//! What must hold for every operation, tried on every operation.
+//!
+//! For each operation × sample × dtype × arrangement in memory: it runs, gives the same bits again
+//! and in every arrangement, its gradient agrees with differences, projections, the Taylor remainder
+//! and the adjoint identity, reduced precisions agree with `f64` on the same inputs, values that the
+//! record says are not needed are not read, the same tensor may be both operands, gradients at kinks
+//! are finite, and everything wrong is refused with an error that says what was expected.
+
+mod call;
+mod gradients;
+mod refusals;
+mod values;
+
+use super::Step;
+use crate::catalogue::CATALOGUE;
+use crate::params::Params;
+use crate::record::{Family, Record};
+use crate::samples::{Sample, Sampler};
+use crate::{DType, Error, Key, Operation, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// What to check.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The name of an operation, or a pattern with `*` and `?`.
+    pub filter: String,
+    /// The float dtypes to check.
+    pub dtypes: Vec<DType>,
+    /// Where samples and cotangents come from.
+    pub seed: u64,
+    /// How many times to differentiate; 1 so far.
+    pub order: u8,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            filter: "*".into(),
+            dtypes: DType::FLOATS.to_vec(),
+            seed: 0,
+            order: 1,
+        }
+    }
+}
+
+impl Plan {
+    /// The operations that the filter names; none is an error, and so is a plan that would check
+    /// nothing.
+    pub fn records(&self) -> Result<Vec<&'static Record>> {
+        let fail = |reason: String| {
+            Err(Error::Check {
+                op: "check".into(),
+                reason,
+            })
+        };
+        if self.order != 1 {
+            return fail(format!(
+                "order {} is not available: second derivatives need automatic differentiation, \
+                 which this version does not have yet; only order 1 is",
+                self.order
+            ));
+        }
+        if self.dtypes.is_empty() {
+            return fail("no dtype was chosen".into());
+        }
+        if let Some(dtype) = self.dtypes.iter().find(|d| !d.is_float()) {
+            return fail(format!(
+                "dtype {dtype} has no derivatives; choose among f16, bf16, f32, f64"
+            ));
+        }
+        let all = CATALOGUE.iter().copied();
+        let found: Vec<_> = all.filter(|r| matches(&self.filter, r.name)).collect();
+        if found.is_empty() {
+            let name = self.filter.clone();
+            return Err(Error::UnknownOperation { name });
+        }
+        Ok(found)
+    }
+}
+
+/// Whether a name fits a pattern in which `*` stands for anything and `?` for one character.
+///
+/// ```
+/// use extensor::check::suite::matches;
+/// assert!(matches("a*c?", "arcca") && !matches("a*c?", "arc"));
+/// ```
+pub fn matches(pattern: &str, name: &str) -> bool {
+    fn fits(pattern: &[char], name: &[char]) -> bool {
+        match pattern {
+            [] => name.is_empty(),
+            ['*', rest @ ..] => (0..=name.len()).any(|i| fits(rest, &name[i..])),
+            ['?', rest @ ..] => !name.is_empty() && fits(rest, &name[1..]),
+            [c, rest @ ..] => name.first() == Some(c) && fits(rest, &name[1..]),
+        }
+    }
+    let [pattern, name] = [pattern, name].map(|s| s.chars().collect::<Vec<_>>());
+    fits(&pattern, &name)
+}
+
+/// What the suite found about an operation.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The operation.
+    pub name: &'static str,
+    /// Its family.
+    pub family: Family,
+    /// How many checks ran.
+    pub checks: usize,
+    /// How many of each kind.
+    pub kinds: Vec<(&'static str, usize)>,
+    /// The largest error in units of its tolerance.
+    pub worst: f64,
+    /// How long it took.
+    pub time: Duration,
+    /// How many checks failed.
+    pub failed: usize,
+    /// The first of them.
+    pub failures: Vec<Failure>,
+}
+
+impl Outcome {
+    /// Whether checks ran, and none failed.
+    pub fn passed(&self) -> bool {
+        self.checks > 0 && self.failed == 0
+    }
+}
+
+/// A check that failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The kind of check.
+    pub kind: &'static str,
+    /// The sample, the dtype, the arrangement.
+    pub at: String,
+    /// What was found.
+    pub report: String,
+}
+
+/// Checks the operations of a plan; `progress` is called after each.
+///
+/// ```
+/// use extensor::check::suite::{Plan, run};
+///
+/// let plan = Plan { filter: "sq*".into(), ..Plan::default() };
+/// let outcomes = run(&plan, &mut |outcome| println!("{}", outcome.name))?;
+/// assert!(outcomes.iter().all(|outcome| outcome.passed() && outcome.checks > 100));
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Outcome)) -> Result<Vec<Outcome>> {
+    let outcomes = plan.records()?.into_iter().map(|record| {
+        let outcome = examine(record, plan, &|params| record.operation(params));
+        progress(&outcome);
+        outcome
+    });
+    Ok(outcomes.collect())
+}
+
+/// Makes an operation from its parameters.
+pub type Build<'a> = &'a dyn Fn(&Params) -> Result<Box<dyn Operation>>;
+
+/// Checks what `build` makes against everything that the record promises. With another `build` than
+/// the record's own this checks an operation that is not in the catalogue, such as one with an error
+/// planted in it.
+pub fn examine(record: &'static Record, plan: &Plan, build: Build<'_>) -> Outcome {
+    let started = Instant::now();
+    let mut log = Log::default();
+    let mut samples = Vec::new();
+    log.guarded("samples", String::new, |_| {
+        samples = self::samples(record, plan.seed);
+        Ok(())
+    });
+    log.check("samples", String::new, call::enough_samples(&samples));
+    for (number, sample) in samples.iter().enumerate() {
+        let at = || call::describe(number, sample);
+        let seed = Key::new(plan.seed).fold_in(number as u64);
+        log.guarded("runs", at, |log| {
+            let op = build(&sample.params).map_err(|e| e.to_string())?;
+            let mut seen_floats = false;
+            for &dtype in &plan.dtypes {
+                let floats = sample.inputs.iter().any(|x| x.dtype().is_float());
+                if !floats && std::mem::replace(&mut seen_floats, true) {
+                    continue; // Masks and whole numbers are the same in every dtype.
+                }
+                values::check(log, &*op, number, sample, dtype, seed)?;
+            }
+            if plan.dtypes.contains(&DType::F64) {
+                gradients::check(log, &*op, number, sample, plan.seed)?;
+            }
+            Ok(())
+        });
+    }
+    log.guarded("refusals", String::new, |log| {
+        refusals::check(log, record, &samples, build)
+    });
+    Outcome {
+        name: record.name,
+        family: record.family,
+        checks: log.checks,
+        kinds: log.kinds,
+        worst: log.worst,
+        time: started.elapsed(),
+        failed: log.failed,
+        failures: log.failures,
+    }
+}
+
+/// The record's samples for a seed.
+pub fn samples(record: &Record, seed: u64) -> Vec<Sample> {
+    let name = record.name.bytes();
+    let key = name.fold(Key::new(seed), |key, byte| key.fold_in(u64::from(byte)));
+    let mut sampler = Sampler::new(key);
+    (record.samples)(&mut sampler);
+    sampler.finish()
+}
+
+/// How the error of an operation's gradient moves with ε, at the first sample that is large enough
+/// to tell; nothing for operations without a gradient.
+pub fn convergence(record: &'static Record, seed: u64) -> Result<Vec<Step>> {
+    gradients::convergence(record, &samples(record, seed), seed)
+}
+
+/// Counts checks and keeps what failed.
+#[derive(Default)]
+struct Log {
+    checks: usize,
+    kinds: Vec<(&'static str, usize)>,
+    worst: f64,
+    failed: usize,
+    failures: Vec<Failure>,
+}
+
+/// What is wrong, in words.
+type Verdict = std::result::Result<(), String>;
+
+impl Log {
+    /// So many failures are kept in full.
+    const KEPT: usize = 8;
+
+    /// Records the result of a check.
+    fn check(&mut self, kind: &'static str, at: impl FnOnce() -> String, verdict: Verdict) {
+        self.checks += 1;
+        match self.kinds.iter_mut().find(|(k, _)| *k == kind) {
+            Some((_, count)) => *count += 1,
+            None => self.kinds.push((kind, 1)),
+        }
+        if let Err(report) = verdict {
+            self.fail(kind, at(), report);
+        }
+    }
+
+    /// Records the result of a check that measured an error in units of its tolerance.
+    fn measure(
+        &mut self,
+        kind: &'static str,
+        at: impl FnOnce() -> String,
+        measured: std::result::Result<f64, String>,
+    ) {
+        if let Ok(ratio) = measured {
+            self.worst = self.worst.max(ratio);
+        }
+        self.check(kind, at, measured.map(|_| ()));
+    }
+
+    fn fail(&mut self, kind: &'static str, at: String, report: String) {
+        self.failed += 1;
+        if self.failures.len() < Log::KEPT {
+            self.failures.push(Failure { kind, at, report });
+        }
+    }
+
+    /// Runs checks that must not panic; an error or a panic is a failure.
+    fn guarded(
+        &mut self,
+        kind: &'static str,
+        at: impl Fn() -> String,
+        checks: impl FnOnce(&mut Log) -> Verdict,
+    ) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| checks(self)));
+        match outcome {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.check(kind, at, Err(error)),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                let report = format!("panicked: {}", text.unwrap_or("with no message"));
+                self.check(kind, at, Err(report));
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What an operation and its backward rule compute, in one dtype.
+
+use super::call::{Terms, backward, cast_floats, describe, forward, measure, wanted};
+use super::{Log, Verdict};
+use crate::check::bits::{bit_differences, first_not_finite};
+use crate::check::prepare::random_like;
+use crate::check::{Arrangement, repeated};
+use crate::operation::{Operation, husk};
+use crate::samples::Sample;
+use crate::{DType, Key, Result, Tensor, Tolerance, ops};
+
+/// An operation called at a sample in some dtype.
+struct Call<'a> {
+    op: &'a dyn Operation,
+    inputs: Vec<Tensor>,
+    outputs: Vec<Tensor>,
+    wanted: Vec<bool>,
+    /// The gradients of the outputs.
+    cotangents: Vec<Tensor>,
+    /// The gradients of the inputs wanted.
+    gradients: Vec<Tensor>,
+}
+
+impl<'a> Call<'a> {
+    fn new(op: &'a dyn Operation, inputs: Vec<Tensor>, key: Key) -> Result<Call<'a>> {
+        let outputs = forward(op, &inputs)?;
+        let wanted = wanted(op, &inputs, &outputs);
+        let mut call = Call {
+            op,
+            inputs,
+            outputs,
+            wanted,
+            cotangents: Vec::new(),
+            gradients: Vec::new(),
+        };
+        if call.differentiable() {
+            call.cotangents = random_like(key, &call.outputs)?;
+            call.gradients = call.pull(&call.cotangents, &call.inputs, &call.outputs)?;
+        }
+        Ok(call)
+    }
+
+    fn differentiable(&self) -> bool {
+        self.wanted.contains(&true)
+    }
+
+    fn pull(&self, grads: &[Tensor], inputs: &[Tensor], outputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        backward(self.op, grads, inputs, outputs, &self.wanted)
+    }
+
+    /// The same call again with other tensors of the same values: the same bits must come out.
+    fn repeat(&self, arrange: impl Fn(&Tensor) -> Result<Tensor>) -> Result<[Verdict; 2]> {
+        let arranged = |list: &[Tensor]| list.iter().map(&arrange).collect::<Result<Vec<_>>>();
+        let inputs = arranged(&self.inputs)?;
+        let again = forward(self.op, &inputs)?;
+        let forward = bit_differences(&again, &self.outputs).map_or(Ok(()), Err);
+        if !self.differentiable() {
+            return Ok([forward, Ok(())]);
+        }
+        let (grads, outputs) = (arranged(&self.cotangents)?, arranged(&self.outputs)?);
+        let again = self.pull(&grads, &inputs, &outputs)?;
+        let backward = bit_differences(&again, &self.gradients).map_or(Ok(()), Err);
+        Ok([forward, backward])
+    }
+}
+
+pub(super) fn check(
+    log: &mut Log,
+    op: &dyn Operation,
+    number: usize,
+    sample: &Sample,
+    dtype: DType,
+    key: Key,
+) -> Verdict {
+    let place = |what: &str| format!("{}, {dtype}{what}", describe(number, sample));
+    let failed = |what: &'static str| move |e: crate::Error| format!("{what}: {e}");
+    let inputs = cast_floats(&sample.inputs, dtype).map_err(failed("cast"))?;
+    let call = Call::new(op, inputs, key).map_err(|e| format!("in {dtype}: {e}"))?;
+
+    log.check("runs", || place(""), as_inferred(&call));
+    let mut both = |kind, what: &str, verdicts: [Verdict; 2]| {
+        let [first, second] = verdicts;
+        log.check(kind, || place(&format!("{what}, forward")), first);
+        if call.differentiable() {
+            log.check(kind, || place(&format!("{what}, backward")), second);
+        }
+    };
+    let again = call.repeat(|x| Ok(x.clone()));
+    both("repeats", "", again.map_err(failed("again"))?);
+    for arrangement in Arrangement::STRIDED {
+        let told_apart = |x: &Tensor| match arrangement {
+            Arrangement::Transposed => x.ndim() > 1 && x.len() > 1,
+            _ => x.len() > 1,
+        };
+        if call.inputs.iter().any(told_apart) {
+            let verdicts = call.repeat(|x| arrangement.of(x));
+            let verdicts = verdicts.map_err(|e| format!("{arrangement} in {dtype}: {e}"))?;
+            both("arrangements", &format!(", {arrangement}"), verdicts);
+        }
+    }
+    if call.inputs.iter().any(|x| repeated(x).is_some()) {
+        let verdicts = expanded(&call, key).map_err(failed("broadcast"))?;
+        both("arrangements", ", broadcast", verdicts);
+    }
+    if dtype != DType::F64 {
+        let measured = against_f64(&call, sample.smooth).map_err(failed("in f64"))?;
+        for (what, ratio) in measured {
+            log.measure("precision", || place(&format!(", {what}")), ratio);
+        }
+    }
+    if call.differentiable() {
+        let verdict = needs(&call).map_err(failed("without what is not needed"))?;
+        log.check("needs", || place(""), verdict);
+        log.check("gradients fit", || place(""), fit(&call));
+    }
+    Ok(())
+}
+
+/// The outputs are what the operation said they would be.
+fn as_inferred(call: &Call) -> Verdict {
+    let inputs: Vec<&Tensor> = call.inputs.iter().collect();
+    let specs = call.op.infer(&inputs).map_err(|e| e.to_string())?;
+    if specs.len() != call.outputs.len() {
+        let (said, got) = (specs.len(), call.outputs.len());
+        return Err(format!("{said} outputs were announced, {got} came"));
+    }
+    for (spec, output) in specs.iter().zip(&call.outputs) {
+        if spec.shape != *output.shape() || spec.dtype != output.dtype() {
+            return Err(format!(
+                "{}{} was announced, {}{} came",
+                spec.dtype,
+                spec.shape,
+                output.dtype(),
+                output.shape()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Inputs repeated by a stride of 0 give the bits of their contiguous copies. Those are other values
+/// than the sample's; if the operation refuses them it must refuse both.
+fn expanded(call: &Call, key: Key) -> Result<[Verdict; 2]> {
+    let views: Vec<Tensor> = call
+        .inputs
+        .iter()
+        .map(|x| repeated(x).unwrap_or_else(|| x.clone()))
+        .collect();
+    let copies = views.iter().map(|x| Arrangement::Contiguous.of(x));
+    let copies: Vec<Tensor> = copies.collect::<Result<_>>()?;
+    let copied = Call::new(call.op, copies, key);
+    let viewed = Call::new(call.op, views, key);
+    Ok(match (copied, viewed) {
+        (Ok(copied), Ok(viewed)) => [
+            bit_differences(&viewed.outputs, &copied.outputs).map_or(Ok(()), Err),
+            bit_differences(&viewed.gradients, &copied.gradients).map_or(Ok(()), Err),
+        ],
+        (Err(copied), Err(viewed)) if copied == viewed => [Ok(()), Ok(())],
+        (copied, viewed) => {
+            let word = |result: Result<Call>| result.err().map_or("fine".into(), |e| e.to_string());
+            let message = format!("a copy: {}; a view: {}", word(copied), word(viewed));
+            [Err(message), Ok(())]
+        }
+    })
+}
+
+/// The errors against the `f64` operation on the same inputs: of the outputs, and of the gradients
+/// from the same saved outputs.
+type Measured = Vec<(String, std::result::Result<f64, String>)>;
+
+fn against_f64(call: &Call, smooth: bool) -> Result<Measured> {
+    let wide = cast_floats(&call.inputs, DType::F64)?;
+    let exact = forward(call.op, &wide)?;
+    let terms = Terms::of(call.op, &wide, &exact, &call.wanted)?;
+    let dtype = |x: &Tensor| x.dtype();
+    let floats = || call.inputs.iter().map(dtype).filter(|d| d.is_float());
+    let coarsest = floats().max_by(|a, b| a.epsilon().total_cmp(&b.epsilon()));
+    let tolerance = Tolerance::of(coarsest.unwrap_or(DType::F64));
+    let mut measured = Vec::new();
+    for (y, want) in call.outputs.iter().zip(&exact) {
+        let bound = Terms::widen(tolerance, terms.forward);
+        measured.push(("forward".into(), measure(y, want, bound)));
+    }
+    if !call.differentiable() || !smooth {
+        return Ok(measured);
+    }
+    // What the f64 operation's outputs have for a dtype: not always f64.
+    let like = |list: &[Tensor]| {
+        let pairs = list.iter().zip(&exact);
+        pairs.map(|(x, y)| ops::cast(x, y.dtype())).collect()
+    };
+    let (grads, outputs): (Result<Vec<Tensor>>, Result<Vec<Tensor>>) =
+        (like(&call.cotangents), like(&call.outputs));
+    let exact = call.pull(&grads?, &wide, &outputs?)?;
+    for ((g, want), terms) in call.gradients.iter().zip(&exact).zip(&terms.backward) {
+        let bound = Terms::widen(tolerance, *terms);
+        measured.push(("backward".into(), measure(g, want, bound)));
+    }
+    Ok(measured)
+}
+
+/// Values that the record says are not needed are not: NaN in their place changes nothing.
+fn needs(call: &Call) -> Result<Verdict> {
+    let needs = call.op.record().needs;
+    let emptied = |list: &[Tensor], needed: bool| -> Result<Vec<Tensor>> {
+        if needed {
+            return Ok(list.to_vec());
+        }
+        list.iter().map(|x| husk(x.shape(), x.dtype())).collect()
+    };
+    let inputs = emptied(&call.inputs, needs.inputs())?;
+    let outputs = emptied(&call.outputs, needs.outputs())?;
+    let found = call.pull(&call.cotangents, &inputs, &outputs)?;
+    Ok(bit_differences(&found, &call.gradients).map_or(Ok(()), Err))
+}
+
+/// Gradients have their inputs' shapes and dtypes, and finite inputs give finite ones.
+fn fit(call: &Call) -> Verdict {
+    let wanted = call.inputs.iter().zip(&call.wanted).filter(|(_, w)| **w);
+    let wanted: Vec<&Tensor> = wanted.map(|(x, _)| x).collect();
+    if wanted.len() != call.gradients.len() {
+        let (expected, got) = (wanted.len(), call.gradients.len());
+        return Err(format!("{got} gradients for {expected} inputs"));
+    }
+    let finite = call
+        .inputs
+        .iter()
+        .all(|x| x.to_f64_vec().iter().all(|v| v.is_finite()));
+    for (x, g) in wanted.into_iter().zip(&call.gradients) {
+        if x.shape() != g.shape() || x.dtype() != g.dtype() {
+            let (dtype, shape) = (g.dtype(), g.shape());
+            return Err(format!(
+                "a gradient {dtype}{shape} for an input {}{}",
+                x.dtype(),
+                x.shape()
+            ));
+        }
+        if let Some((index, value)) =
+            first_not_finite(&g.to_f64_vec(), g.shape()).filter(|_| finite)
+        {
+            return Err(format!(
+                "the gradient is {value} at {index:?}, from finite inputs"
+            ));
+        }
+    }
+    Ok(())
+}

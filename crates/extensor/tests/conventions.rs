@@ -1,0 +1,284 @@
+//! What the specification says of NaN, singular points, kinks and ties, for every operation that it
+//! says it of.
+
+use extensor::operation::backward;
+use extensor::params::Params;
+use extensor::{DType, Result, Tensor, cast, catalogue, tensor};
+
+/// Sizes around which division goes wrong.
+const AWKWARD: [f64; 17] = [
+    0.0, -0.0, 1e-40, -1e-40, 1e-30, -1e-30, 1e-12, -1e-12, 9.9e-11, 1e-10, -1e-10, 1.1e-10, 1e-5,
+    1.0, -1.0, 3e4, 1e30,
+];
+
+fn row(values: &[f64], dtype: DType) -> Tensor {
+    cast(&tensor(values), dtype).unwrap()
+}
+
+/// All gradients of an operation at `inputs` for the cotangent `g`.
+fn gradients(name: &str, inputs: &[&Tensor], params: &Params, g: &Tensor) -> Result<Vec<Tensor>> {
+    let record = catalogue::find(name)?;
+    let op = record.operation(params)?;
+    let outputs = record.call(inputs, params)?;
+    let outputs: Vec<&Tensor> = outputs.iter().collect();
+    let wanted: Vec<bool> = (0..inputs.len())
+        .map(|i| record.differentiable_input(i))
+        .collect();
+    Ok(backward(&*op, &[g], inputs, &outputs, &wanted)?
+        .into_iter()
+        .flatten()
+        .collect())
+}
+
+#[test]
+fn finite_inputs_give_finite_gradients_at_singular_points_in_every_dtype() {
+    for dtype in DType::FLOATS {
+        for g in [1.0, -2.5, 0.0, dtype.max_finite(), 1e-7] {
+            for name in [
+                "log",
+                "log1p",
+                "log2",
+                "log10",
+                "reciprocal",
+                "rsqrt",
+                "sqrt",
+            ] {
+                let finite: Vec<f64> = AWKWARD
+                    .iter()
+                    .copied()
+                    .filter(|x| x.abs() < dtype.max_finite())
+                    .collect();
+                // The square root of a negative number is not a number, and so is its gradient.
+                let domain = |x: &f64| name != "sqrt" || *x >= 0.0;
+                let x: Vec<f64> = finite.into_iter().filter(domain).collect();
+                let g = row(&vec![g; x.len()], dtype);
+                let grads = gradients(name, &[&row(&x, dtype)], &Params::new(), &g).unwrap();
+                for (x, d) in x.iter().zip(grads[0].to_f64_vec()) {
+                    assert!(
+                        d.is_finite(),
+                        "{name}_backward({}, {x:e}) in {dtype} is {d}",
+                        g.to_f64_vec()[0]
+                    );
+                }
+            }
+            for name in ["divide", "power"] {
+                for b in AWKWARD {
+                    let exponent = [0.0f64, 1.0, 0.5, -1.0, -3.0, 2.0, 40.0, -40.0];
+                    for a in if name == "power" {
+                        exponent
+                    } else {
+                        [0.0, 1.0, -1.0, 1e-30, 3e4, -2e4, 5.0, 7.0]
+                    } {
+                        // A negative base has real powers for whole exponents only.
+                        if name == "power" && b < 0.0 && a != a.trunc()
+                            || b.abs() > dtype.max_finite()
+                        {
+                            continue;
+                        }
+                        let (x, y) = if name == "power" { (b, a) } else { (a, b) };
+                        let inputs = [row(&[x], dtype), row(&[y], dtype)];
+                        let inputs = [&inputs[0], &inputs[1]];
+                        let grads =
+                            gradients(name, &inputs, &Params::new(), &row(&[g], dtype)).unwrap();
+                        for d in grads {
+                            let d = d.to_f64_vec()[0];
+                            assert!(
+                                d.is_finite(),
+                                "{name}_backward({g}, {x:e}, {y:e}) in {dtype} is {d}"
+                            );
+                        }
+                    }
+                }
+            }
+            for name in ["std", "norm"] {
+                for x in [
+                    [0.0, 0.0, 0.0],
+                    [2.0, 2.0, 2.0],
+                    [1e-30, -1e-30, 0.0],
+                    [1e4, -3e4, 1e-20],
+                ] {
+                    let grads = gradients(
+                        name,
+                        &[&row(&x, dtype)],
+                        &Params::new(),
+                        &row(&[g], dtype).reshaped(),
+                    );
+                    for d in grads.unwrap()[0].to_f64_vec() {
+                        assert!(
+                            d.is_finite(),
+                            "{name}_backward({g}) at {x:?} in {dtype} is {d}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A row of one element as a scalar.
+trait Reshaped {
+    fn reshaped(&self) -> Tensor;
+}
+
+impl Reshaped for Tensor {
+    fn reshaped(&self) -> Tensor {
+        extensor::reshape(self, [0i64; 0]).unwrap()
+    }
+}
+
+#[test]
+fn gradients_are_exact_where_the_denominator_is_at_least_1e_10_and_use_1e_10_below() {
+    let g = tensor([1.0]);
+    let one = |name: &str, x: f64| {
+        gradients(name, &[&tensor([x])], &Params::new(), &g).unwrap()[0].to_f64_vec()[0]
+    };
+    let close = |got: f64, want: f64| {
+        assert!(
+            (got - want).abs() <= 1e-14 * want.abs(),
+            "{got} is not {want}"
+        )
+    };
+    for x in [1e-10, -1e-10, 2e-10, 1e-3, -7.0] {
+        close(one("log", x), 1.0 / x);
+        close(one("log2", x), 1.0 / (x * 2f64.ln()));
+        close(one("log10", x), 1.0 / (x * 10f64.ln()));
+        close(one("reciprocal", x), -1.0 / (x * x));
+    }
+    for (x, stand_in) in [
+        (0.0, 1e-10),
+        (-0.0, -1e-10),
+        (3e-11, 1e-10),
+        (-1e-300, -1e-10),
+    ] {
+        close(one("log", x), 1.0 / stand_in);
+        close(one("reciprocal", x), -1e20);
+        let divided = gradients(
+            "divide",
+            &[&tensor([3.0]), &tensor([x])],
+            &Params::new(),
+            &g,
+        )
+        .unwrap();
+        close(divided[0].to_f64_vec()[0], 1.0 / stand_in);
+        close(divided[1].to_f64_vec()[0], -3.0 / (stand_in * stand_in));
+    }
+    close(one("sqrt", 0.0), 0.5e10);
+    close(one("sqrt", 4.0), 0.25);
+}
+
+#[test]
+fn an_infinite_gradient_stays_infinite_so_that_overflow_is_seen() {
+    for dtype in DType::FLOATS {
+        let g = row(&[f64::INFINITY], dtype);
+        for name in ["log", "reciprocal", "sqrt", "rsqrt"] {
+            let grads = gradients(name, &[&row(&[4.0], dtype)], &Params::new(), &g).unwrap();
+            assert!(grads[0].to_f64_vec()[0].is_infinite(), "{name} in {dtype}");
+        }
+    }
+}
+
+#[test]
+fn powers_at_zero_have_the_gradients_of_the_specification() {
+    let [x, n] = [[0.0, 0.0, 0.0], [0.0, 1.0, 2.0]].map(tensor);
+    let grads = gradients("power", &[&x, &n], &Params::new(), &tensor([1.0, 1.0, 1.0])).unwrap();
+    assert_eq!(grads[0].to_f64_vec(), [0.0, 1.0, 0.0]);
+    assert_eq!(grads[1].to_f64_vec(), [0.0, 0.0, 0.0]);
+}
+
+#[test]
+fn kinks_follow_the_specification() {
+    let ones = tensor([1.0, 1.0, 1.0]);
+    let at = |name: &str, x: [f64; 3], params: Params| {
+        gradients(name, &[&tensor(x)], &params, &ones).unwrap()[0].to_f64_vec()
+    };
+    assert_eq!(at("abs", [-1.0, 0.0, 1.0], Params::new()), [-1.0, 0.0, 1.0]);
+    let bounds = Params::new().with("min", -1.0).with("max", 1.0);
+    assert_eq!(at("clip", [-1.0, 0.5, 1.0], bounds), [0.0, 1.0, 0.0]);
+    for name in ["sign", "ceil", "floor", "round", "trunc"] {
+        assert_eq!(
+            at(name, [-1.0, 0.5, 2.0], Params::new()),
+            [0.0; 3],
+            "{name}"
+        );
+    }
+    assert_eq!(
+        extensor::round(&tensor([-2.5, -0.5, 0.5, 1.5, 2.5]))
+            .unwrap()
+            .to_f64_vec(),
+        [-2.0, -0.0, 0.0, 2.0, 2.0]
+    );
+    for (name, first) in [("maximum", [0.5, 0.0, 1.0]), ("minimum", [0.5, 1.0, 0.0])] {
+        let [a, b] = [[1.0, 2.0, 3.0], [1.0, 3.0, 2.0]].map(tensor);
+        let grads = gradients(name, &[&a, &b], &Params::new(), &ones).unwrap();
+        assert_eq!(grads[0].to_f64_vec(), first, "{name}");
+        assert_eq!(grads[1].to_f64_vec(), first.map(|d| 1.0 - d), "{name}");
+    }
+    let modulo = gradients(
+        "modulo",
+        &[&tensor([7.5]), &tensor([2.0])],
+        &Params::new(),
+        &tensor([2.0]),
+    )
+    .unwrap();
+    assert_eq!(
+        (modulo[0].to_f64_vec()[0], modulo[1].to_f64_vec()[0]),
+        (2.0, -6.0)
+    );
+    let all = Params::new().with("axes", [0i64]);
+    for (name, sign) in [("max_reduce", 1.0), ("min_reduce", -1.0)] {
+        let x = tensor([1.0 * sign, 3.0 * sign, 2.0 * sign, 3.0 * sign]);
+        let grads = gradients(name, &[&x], &all, &tensor(1.0)).unwrap();
+        assert_eq!(grads[0].to_f64_vec(), [0.0, 0.5, 0.0, 0.5], "{name}");
+    }
+}
+
+#[test]
+fn nan_in_gives_nan_out_in_every_function_of_floats() {
+    // Questions are answered, and these pick or move elements instead of computing with them.
+    let exempt = ["isnan", "isinf", "isfinite", "argmax", "argmin", "cast"];
+    let mut tried = 0;
+    for record in catalogue::CATALOGUE {
+        if !record.is_differentiable() || exempt.contains(&record.name) {
+            continue;
+        }
+        let mut sampler = extensor::samples::Sampler::new(extensor::Key::new(1));
+        (record.samples)(&mut sampler);
+        for sample in sampler.finish() {
+            // Every element NaN: then so is every element of the result that depends on any.
+            let floats = sample.inputs.iter().filter(|x| x.dtype().is_float());
+            let some = floats.clone().count() > 0 && floats.clone().all(|x| !x.is_empty());
+            if !some {
+                continue;
+            }
+            for dtype in DType::FLOATS {
+                let inputs: Vec<Tensor> = sample
+                    .inputs
+                    .iter()
+                    .map(|x| {
+                        if x.dtype().is_float() {
+                            Tensor::full(x.shape().clone(), f64::NAN, dtype).unwrap()
+                        } else {
+                            x.clone()
+                        }
+                    })
+                    .collect();
+                let inputs: Vec<&Tensor> = inputs.iter().collect();
+                let outputs = record.call(&inputs, &sample.params).unwrap();
+                let values: Vec<f64> = outputs.iter().flat_map(|y| y.to_f64_vec()).collect();
+                let movers = ["pad", "tril", "triu", "slice", "split"];
+                let expected = if movers.contains(&record.name) || values.is_empty() {
+                    continue;
+                } else {
+                    values.iter().all(|v| v.is_nan())
+                };
+                assert!(
+                    expected,
+                    "{}({:?}) in {dtype} loses NaN: {values:?}",
+                    record.name, sample.params
+                );
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 500, "only {tried}");
+}
