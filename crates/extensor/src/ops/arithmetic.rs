@@ -256,7 +256,10 @@ binary! {
         y = |x, n| x.pow(n),
         da = |g, x, n, limit| {
             let (zero, one) = (x.lit(0.0), x.lit(1.0));
-            let d = R::select(n.lt(one), guard(x), x);
+            let d = guard(x);
+            // −0 has real powers, but its stand-in −1e-10 has only whole ones.
+            let d = R::select(x.eq(zero) & !n.floor().eq(n), d.abs(), d);
+            let d = R::select(n.lt(one), d, x);
             let wide = working_limit(limit);
             let slope = n * saturate(d.pow(n - one), wide, [x, n]);
             let slope = saturate(slope, wide, [x, n]);
