@@ -230,7 +230,9 @@ pub fn find(name: &str) -> Option<Pointwise> {
                 if x.is_nan() || n.is_nan() {
                     f64::NAN
                 } else if which == 0 {
-                    let d = if n < 1.0 { guard(x) } else { x };
+                    // −0 has powers that −1e-10 has not.
+                    let stand_in = guard(if n.fract() == 0.0 { x } else { x + 0.0 });
+                    let d = if n < 1.0 { stand_in } else { x };
                     if n == 0.0 {
                         0.0
                     } else {

@@ -36,9 +36,11 @@ fn groups(call: &Call) -> (Vec<usize>, Vec<Vec<usize>>) {
         .map(|(&s, &m)| if m { 1 } else { s })
         .collect();
     let mut groups = vec![Vec::new(); kept.iter().product()];
-    for (k, index) in indices(shape).enumerate() {
-        groups[ravel_broadcast(&index, &kept)].push(k);
-    }
+    let mut k = 0;
+    walk(shape, |index| {
+        groups[ravel_broadcast(index, &kept)].push(k);
+        k += 1;
+    });
     let keepdims = call.flag("keepdims");
     let out = kept
         .iter()
@@ -84,7 +86,7 @@ pub fn forward(call: &Call) -> Expected {
                 let elements = group.iter().map(|&k| v[k]);
                 let folded = match name {
                     "sum" => elements.fold(0, i128::wrapping_add),
-                    "prod" => elements.fold(1, |a, b| wrap(a * b, x.dtype)),
+                    "prod" => elements.fold(1i128, |a, b| wrap(a.wrapping_mul(b), x.dtype)),
                     "max_reduce" => elements.max().expect("an element"),
                     _ => elements.min().expect("an element"),
                 };
