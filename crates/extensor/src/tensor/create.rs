@@ -129,16 +129,7 @@ impl Tensor {
     /// ```
     pub fn from_vec<E: Element>(values: Vec<E>, shape: impl Into<Shape>) -> Result<Tensor> {
         let shape = shape.into();
-        let expected = shape.count("from_vec")?;
-        if values.len() != expected {
-            let got = values.len();
-            return Err(Error::Length {
-                op: "from_vec",
-                shape,
-                expected,
-                got,
-            });
-        }
+        expect_length("from_vec", values.len(), &shape)?;
         Ok(Self::from_storage(
             Storage::from_vec(values),
             shape,
@@ -148,6 +139,8 @@ impl Tensor {
 
     /// A tensor of a copy of the values.
     pub fn from_slice<E: Element>(values: &[E], shape: impl Into<Shape>) -> Result<Tensor> {
+        let shape = shape.into();
+        expect_length("from_slice", values.len(), &shape)?;
         Self::from_vec(values.to_vec(), shape)
     }
 
@@ -359,6 +352,20 @@ impl FromF64 for f64 {
     fn from_f64(x: f64) -> f64 {
         x
     }
+}
+
+/// An error unless `got` values fill the shape.
+fn expect_length(op: &'static str, got: usize, shape: &Shape) -> Result<()> {
+    let expected = shape.count(op)?;
+    if got == expected {
+        return Ok(());
+    }
+    Err(Error::Length {
+        op,
+        shape: shape.clone(),
+        expected,
+        got,
+    })
 }
 
 /// The integer `value`, if the dtype can hold it.

@@ -162,7 +162,8 @@ pub fn half_ulp(x: f64, dtype: DType) -> f64 {
 pub fn wrap(x: i128, dtype: DType) -> i128 {
     let (low, high) = dtype.integer_range();
     let modulus = high - low + 1;
-    (x - low).rem_euclid(modulus) + low
+    // Moduli are powers of two: what overflows 128 bits on the way does not matter.
+    x.wrapping_sub(low).rem_euclid(modulus) + low
 }
 
 /// A float with how far a correct computation may be from it before its last rounding.
@@ -196,6 +197,21 @@ pub enum Wanted {
 pub fn indices(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> + '_ {
     let len: usize = shape.iter().product();
     (0..len).map(|i| unravel(i, shape))
+}
+
+/// Calls `visit` with every index of a shape, in row-major order.
+pub fn walk(shape: &[usize], mut visit: impl FnMut(&[usize])) {
+    let mut index = vec![0; shape.len()];
+    for _ in 0..shape.iter().product::<usize>() {
+        visit(&index);
+        for (i, &size) in index.iter_mut().zip(shape).rev() {
+            *i += 1;
+            if *i < size {
+                break;
+            }
+            *i = 0;
+        }
+    }
 }
 
 /// The index of element number `at`.

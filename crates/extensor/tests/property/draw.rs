@@ -1,6 +1,6 @@
 //! Random shapes, values and memory layouts, all from one key.
 
-use crate::array::{Array, Values, round_to, tensor_of, unravel};
+use crate::array::{Array, Values, ravel, round_to, tensor_of, unravel, walk};
 use extensor::params::Params;
 use extensor::{DType, Key, Tensor, catalogue};
 
@@ -74,7 +74,7 @@ impl Draw {
     pub fn shape(&mut self) -> Vec<usize> {
         let ndim = self.below(6);
         let mut shape: Vec<usize> = (0..ndim).map(|_| self.size()).collect();
-        if ndim > 0 && self.chance(8) {
+        if ndim > 0 && self.chance(10) {
             let long = self.below(ndim);
             shape = vec![1; ndim];
             shape[long] = self.below(3000) + 1;
@@ -202,7 +202,7 @@ impl Draw {
                 .iter()
                 .zip(&expanded)
                 .map(|(&i, &e)| if e { 0 } else { i });
-            crate::array::ravel(&kept.collect::<Vec<_>>(), &shape)
+            ravel(&kept.collect::<Vec<_>>(), &shape)
         };
         let len = array.len();
         match &mut array.values {
@@ -234,19 +234,6 @@ impl Plan {
     /// A layout; `expanded` axes have stride 0.
     pub fn draw(draw: &mut Draw, expanded: &[bool]) -> Plan {
         let n = expanded.len();
-        if catalogue::find("slice").is_err() {
-            let axis = |_| Axis {
-                step: 1,
-                before: 0,
-                after: 0,
-                flipped: false,
-                expanded: false,
-            };
-            return Plan {
-                order: (0..n).collect(),
-                axes: (0..n).map(axis).collect(),
-            };
-        }
         let order = if draw.chance(2) {
             draw.permutation(n)
         } else {
@@ -298,37 +285,33 @@ impl Plan {
             .collect();
         let outer: Vec<usize> = self.order.iter().map(|&i| room[i]).collect();
         let small: Vec<usize> = (0..shape.len()).map(stored).collect();
-        let place = |at: usize| {
-            let index = unravel(at, &small);
-            let position = |i: usize| {
-                let Axis {
-                    step,
-                    before,
-                    flipped,
-                    ..
-                } = self.axes[i];
-                before
-                    + step
-                        * if flipped {
-                            small[i] - 1 - index[i]
-                        } else {
-                            index[i]
-                        }
-            };
-            let position: Vec<usize> = self.order.iter().map(|&i| position(i)).collect();
-            crate::array::ravel(&position, &outer)
-        };
-        let source = |at: usize| crate::array::ravel(&unravel(at, &small), shape);
-        let (len, room_len): (usize, usize) = (small.iter().product(), outer.iter().product());
+        // How many elements of memory a step along each axis of the array goes, and the first's place.
+        let mut strides = vec![0isize; shape.len()];
+        let (mut first, mut step) = (0, 1);
+        for &i in self.order.iter().rev() {
+            let axis = self.axes[i];
+            let along = (step * axis.step) as isize;
+            let last = axis.step * small[i].saturating_sub(1);
+            strides[i] = if axis.flipped { -along } else { along };
+            first += step * (axis.before + if axis.flipped { last } else { 0 });
+            step *= room[i];
+        }
+        let mut places = Vec::new();
+        walk(&small, |index| {
+            let steps = index.iter().zip(&strides).map(|(&k, &s)| k as isize * s);
+            let to = first as isize + steps.sum::<isize>();
+            places.push((to as usize, ravel(index, shape)));
+        });
+        let room_len: usize = outer.iter().product();
         let values = match &array.values {
             Values::Floats(v) => {
                 let mut memory = vec![f64::NAN; room_len];
-                (0..len).for_each(|at| memory[place(at)] = v[source(at)]);
+                places.iter().for_each(|&(to, from)| memory[to] = v[from]);
                 Values::Floats(memory)
             }
             Values::Integers(v) => {
                 let mut memory = vec![array.dtype.integer_range().1; room_len];
-                (0..len).for_each(|at| memory[place(at)] = v[source(at)]);
+                places.iter().for_each(|&(to, from)| memory[to] = v[from]);
                 Values::Integers(memory)
             }
         };
@@ -336,9 +319,6 @@ impl Plan {
         let mut back = vec![0; shape.len()];
         for (at, &i) in self.order.iter().enumerate() {
             back[i] = at as i64;
-        }
-        if catalogue::find("slice").is_err() {
-            return x;
         }
         x = view("transpose", &x, Params::new().with("axes", back));
         for (i, axis) in self.axes.iter().enumerate() {

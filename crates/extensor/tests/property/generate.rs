@@ -220,7 +220,9 @@ fn reduced(draw: &mut Draw, name: &'static str) -> (Array, Params) {
     }
     let mut shape = draw.shape();
     let n = shape.len();
+    let position = matches!(name, "argmax" | "argmin");
     let list = (!draw.chance(3)).then(|| signed(draw, n));
+    let list = list.filter(|l| !position || l.len() == 1);
     let of_nothing = !matches!(name, "max_reduce" | "min_reduce" | "argmax" | "argmin");
     let mask = |i: usize| {
         list.as_ref()
@@ -254,9 +256,11 @@ fn reduced(draw: &mut Draw, name: &'static str) -> (Array, Params) {
         }
         _ => {}
     }
-    let mut params = Params::new()
-        .with("axes", list)
-        .with("keepdims", draw.chance(2));
+    let mut params = Params::new().with("keepdims", draw.chance(2));
+    params = match (position, list) {
+        (true, list) => params.with("axis", list.map(|l| l[0])),
+        (false, list) => params.with("axes", list),
+    };
     if matches!(name, "variance" | "std") {
         params = params.with("ddof", draw.below(2) as i64);
     }

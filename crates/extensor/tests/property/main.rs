@@ -14,6 +14,8 @@ mod movement_calls;
 mod pointwise;
 mod reduction;
 mod reference;
+mod scatter;
+mod unary;
 
 use case::Case;
 use extensor::catalogue::CATALOGUE;
@@ -62,35 +64,35 @@ fn every_operation_of_the_catalogue_has_a_reference() {
 
 #[test]
 fn arithmetic_agrees_with_the_reference() {
-    check(Some(Family::Arithmetic), 100, Case::agrees);
+    check(Some(Family::Arithmetic), 80, Case::agrees);
 }
 
 #[test]
 fn elementwise_functions_agree_with_the_reference() {
-    check(Some(Family::Elementwise), 60, Case::agrees);
+    check(Some(Family::Elementwise), 50, Case::agrees);
 }
 
 #[test]
 fn products_agree_with_the_reference() {
-    check(Some(Family::Matrix), 200, Case::agrees);
+    check(Some(Family::Matrix), 120, Case::agrees);
 }
 
 #[test]
 fn reductions_agree_with_the_reference() {
-    check(Some(Family::Reduction), 120, Case::agrees);
+    check(Some(Family::Reduction), 100, Case::agrees);
 }
 
 #[test]
 fn operations_on_shapes_agree_with_the_reference() {
-    check(Some(Family::Shape), 120, Case::agrees);
+    check(Some(Family::Shape), 80, Case::agrees);
 }
 
 #[test]
 fn one_two_and_four_threads_give_the_same_bits() {
-    check(None, 40, Case::ignores_threads);
+    check(None, 25, Case::ignores_threads);
 }
 
 #[test]
 fn any_memory_layout_of_the_same_values_gives_the_same_bits() {
-    check(None, 60, Case::ignores_layout);
+    check(None, 30, Case::ignores_layout);
 }

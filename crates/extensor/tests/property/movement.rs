@@ -2,8 +2,8 @@
 //! from. The gradient goes back the same way.
 
 use crate::array::*;
-use crate::reference::{Call, index, summed};
-use extensor::DType;
+use crate::reference::{Call, index, summed, summed_in_turn};
+use crate::scatter;
 use extensor::params::Value;
 
 pub const NAMES: [&str; 21] = [
@@ -61,7 +61,7 @@ fn in_order(call: &Call, shape: Vec<usize>) -> Moved {
     (shape, sources)
 }
 
-fn with(index: &[usize], axis: usize, value: usize) -> Vec<usize> {
+pub fn with(index: &[usize], axis: usize, value: usize) -> Vec<usize> {
     let mut index = index.to_vec();
     index[axis] = value;
     index
@@ -90,7 +90,7 @@ fn sizes(call: &Call, name: &str) -> Vec<i64> {
 }
 
 /// Index number `k` of an index tensor, on an axis of size `n`.
-fn index_at(indices: &Array, k: usize, n: usize) -> usize {
+pub fn index_at(indices: &Array, k: usize, n: usize) -> usize {
     index(indices.integers()[k] as i64, n)
 }
 
@@ -105,7 +105,14 @@ fn moved(call: &Call) -> Vec<Moved> {
             to.iter_mut().filter(|s| **s < 0).for_each(|s| *s = rest);
             in_order(call, to.iter().map(|&s| s as usize).collect())
         }
-        "flatten" => in_order(call, vec![x.len()]),
+        "flatten" => {
+            let at = |name: &str, default: i64| index(call.int(name).unwrap_or(default), n);
+            let (first, last) = (at("start_axis", 0), at("end_axis", -1));
+            let mut to = shape.clone();
+            let merged = to[first.min(n)..(last + 1).min(n)].iter().product();
+            to.splice(first.min(n)..(last + 1).min(n), [merged]);
+            in_order(call, to)
+        }
         "squeeze" => {
             let mask = call.axes("axes", n);
             let all = call.ints("axes").is_none();
@@ -117,7 +124,11 @@ fn moved(call: &Call) -> Vec<Moved> {
         }
         "expand_dims" => {
             let mut to = shape.clone();
-            to.insert(call.axis("axis", n + 1), 1);
+            let axes = sizes(call, "axes");
+            let ndim = n + axes.len();
+            let mut new: Vec<usize> = axes.iter().map(|&a| index(a, ndim)).collect();
+            new.sort_unstable();
+            new.into_iter().for_each(|axis| to.insert(axis, 1));
             in_order(call, to)
         }
         "transpose" => {
@@ -258,14 +269,18 @@ fn split(call: &Call) -> Vec<Moved> {
         start += size as usize;
         moved
     };
-    sizes(call, "sizes").into_iter().map(&mut part).collect()
+    let parts = match call.int("sections") {
+        Some(count) => vec![x.shape[axis] as i64 / count; count as usize],
+        None => sizes(call, "sections"),
+    };
+    parts.into_iter().map(&mut part).collect()
 }
 
 pub fn forward(call: &Call) -> Vec<Expected> {
     match call.name {
-        "cast" => return vec![cast(call)],
-        "one_hot" => return vec![one_hot(call)],
-        "scatter_add" => return vec![scatter_add(call)],
+        "cast" => return vec![scatter::cast(call)],
+        "one_hot" => return vec![scatter::one_hot(call)],
+        "scatter_add" => return vec![scatter::scatter_add(call)],
         _ => {}
     }
     let tensors = if matches!(call.name, "concatenate" | "stack") {
@@ -300,7 +315,7 @@ pub fn forward(call: &Call) -> Vec<Expected> {
 
 pub fn backward(call: &Call, grads: &[Array]) -> Vec<Option<Expected>> {
     match call.name {
-        "scatter_add" => return scatter_add_backward(call, &grads[0]),
+        "scatter_add" => return scatter::scatter_add_backward(call, &grads[0]),
         "one_hot" => return vec![None],
         _ => {}
     }
@@ -321,120 +336,21 @@ pub fn backward(call: &Call, grads: &[Array]) -> Vec<Option<Expected>> {
             }
         }
     }
+    // What is picked several times is added up in turn, other repetitions in blocks.
+    let picked = matches!(call.name, "gather" | "take" | "embedding");
+    let near = |sum: &Sum, dtype| {
+        if picked {
+            summed_in_turn(sum, dtype)
+        } else {
+            summed(sum, 0.0, dtype)
+        }
+    };
     let expected = |(x, sums): (&Array, &Vec<Sum>)| {
         x.dtype.is_float().then(|| Expected {
             shape: x.shape.clone(),
             dtype: x.dtype,
-            values: Wanted::Floats(sums.iter().map(|s| summed(s, 0.0, x.dtype)).collect()),
+            values: Wanted::Floats(sums.iter().map(|s| near(s, x.dtype)).collect()),
         })
     };
     call.inputs.iter().zip(&sums).map(expected).collect()
-}
-
-/// Floats are rounded to nearest; to whole numbers they are cut off, and held in range.
-fn cast(call: &Call) -> Expected {
-    let (x, dtype) = (&call.inputs[0], call.dtype("dtype"));
-    let (low, high) = dtype.integer_range();
-    let values = match (&x.values, dtype) {
-        (Values::Floats(v), to) if to.is_float() => {
-            Wanted::Floats(v.iter().map(|&x| Near::exact(x)).collect())
-        }
-        (Values::Floats(v), DType::Bool) => {
-            Wanted::Integers(v.iter().map(|&x| i128::from(x != 0.0)).collect())
-        }
-        (Values::Floats(v), _) => {
-            Wanted::Integers(v.iter().map(|&x| (x as i128).clamp(low, high)).collect())
-        }
-        (Values::Integers(v), to) if to.is_float() => {
-            let nearest = |&x: &i128| Near::exact(round_integer(x, dtype));
-            Wanted::Floats(v.iter().map(nearest).collect())
-        }
-        (Values::Integers(v), DType::Bool) => {
-            Wanted::Integers(v.iter().map(|&x| i128::from(x != 0)).collect())
-        }
-        (Values::Integers(v), _) => Wanted::Integers(v.iter().map(|&x| wrap(x, dtype)).collect()),
-    };
-    Expected {
-        shape: x.shape.clone(),
-        dtype,
-        values,
-    }
-}
-
-fn one_hot(call: &Call) -> Expected {
-    let (x, dtype) = (&call.inputs[0], call.dtype("dtype"));
-    let classes = call.int("num_classes").expect("a number of classes") as usize;
-    let mut shape = x.shape.clone();
-    shape.push(classes);
-    let hot = |k: usize| x.integers()[k / classes] == (k % classes) as i128;
-    let len = x.len() * classes;
-    let values = if dtype.is_float() {
-        Wanted::Floats((0..len).map(|k| Near::exact(f64::from(hot(k)))).collect())
-    } else {
-        Wanted::Integers((0..len).map(|k| i128::from(hot(k))).collect())
-    };
-    Expected {
-        shape,
-        dtype,
-        values,
-    }
-}
-
-/// For each element of the updates, the element of `x` that it is added to.
-fn targets(call: &Call) -> Vec<usize> {
-    let [x, picks, updates] = &call.inputs[..] else {
-        panic!("three inputs")
-    };
-    let axis = call.axis("axis", x.shape.len());
-    let target = |i: Vec<usize>| {
-        let k = index_at(picks, ravel(&i, &picks.shape), x.shape[axis]);
-        ravel(&with(&i, axis, k), &x.shape)
-    };
-    indices(&updates.shape).map(target).collect()
-}
-
-fn scatter_add(call: &Call) -> Expected {
-    let (x, updates) = (&call.inputs[0], &call.inputs[2]);
-    let dtype = call.promoted([0, 2]);
-    let targets = targets(call);
-    let values = if dtype.is_float() {
-        let mut sums = vec![Sum::default(); x.len()];
-        sums.iter_mut()
-            .zip(x.floats())
-            .for_each(|(sum, &x)| sum.add(x));
-        targets
-            .iter()
-            .zip(updates.floats())
-            .for_each(|(&k, &u)| sums[k].add(u));
-        Wanted::Floats(sums.iter().map(|sum| summed(sum, 0.0, dtype)).collect())
-    } else {
-        let mut sums = x.integers().to_vec();
-        targets
-            .iter()
-            .zip(updates.integers())
-            .for_each(|(&k, &u)| sums[k] += u);
-        Wanted::Integers(sums.iter().map(|&sum| wrap(sum, dtype)).collect())
-    };
-    Expected {
-        shape: x.shape.clone(),
-        dtype,
-        values,
-    }
-}
-
-fn scatter_add_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
-    let expected = |which: usize, values: Vec<f64>| {
-        let Array { shape, dtype, .. } = call.inputs[which].clone();
-        let values = Wanted::Floats(values.into_iter().map(Near::exact).collect());
-        dtype.is_float().then_some(Expected {
-            shape,
-            dtype,
-            values,
-        })
-    };
-    if !g.dtype.is_float() {
-        return vec![None; 3];
-    }
-    let picked = targets(call).into_iter().map(|k| g.floats()[k]).collect();
-    vec![expected(0, g.floats().to_vec()), None, expected(2, picked)]
 }

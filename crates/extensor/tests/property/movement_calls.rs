@@ -31,7 +31,13 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
             }
             (vec![x], none.with("shape", to))
         }
-        "flatten" => (vec![x], none),
+        "flatten" if n == 0 || draw.chance(3) => (vec![x], none),
+        "flatten" => {
+            let first = draw.below(n);
+            let last = first + draw.below(n - first);
+            let params = none.with("start_axis", first as i64);
+            (vec![x], params.with("end_axis", last as i64 - n as i64))
+        }
         "squeeze" => {
             let ones: Vec<i64> = (0..n)
                 .filter(|&i| shape[i] == 1)
@@ -44,8 +50,12 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
             (vec![x], none.with("axes", some))
         }
         "expand_dims" => {
-            let axis = axis(draw, n + 1);
-            (vec![x], none.with("axis", axis))
+            let ndim = n + draw.below(3) + 1;
+            let mut axes = draw.permutation(ndim);
+            axes.truncate(ndim - n);
+            let either = |i: usize| i as i64 - if draw.chance(2) { ndim as i64 } else { 0 };
+            let axes: Vec<i64> = axes.into_iter().map(either).collect();
+            (vec![x], none.with("axes", axes))
         }
         "transpose" => {
             let order = (!draw.chance(4)).then(|| {
@@ -128,6 +138,13 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
             };
             ((0..count).map(part).collect(), none.with("axis", axis))
         }
+        "split" if draw.chance(3) => {
+            let axis = axis(draw, n);
+            let size = shape[axis.rem_euclid(n as i64) as usize] as i64;
+            let counts: Vec<i64> = (1..8).filter(|c| size % c == 0).collect();
+            let count = draw.pick(&counts);
+            (vec![x], none.with("sections", count).with("axis", axis))
+        }
         "split" => {
             let axis = axis(draw, n);
             let mut left = shape[axis.rem_euclid(n as i64) as usize];
@@ -138,7 +155,7 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
                 left -= part;
             }
             parts.push(left as i64);
-            (vec![x], none.with("sizes", parts).with("axis", axis))
+            (vec![x], none.with("sections", parts).with("axis", axis))
         }
         "one_hot" => {
             let classes = draw.below(6) + 1;
@@ -251,6 +268,11 @@ fn indexed(draw: &mut Draw, name: &str, x: Array) -> (Vec<Array>, Params) {
         x.dtype
     };
     let x = draw.array(&x.shape, dtype, [-4.0, 4.0]);
-    let updates = draw.array(&shape, dtype, [-4.0, 4.0]);
-    (vec![x, picks, updates], params)
+    // The source may be larger than what is read of it.
+    let extra = shape
+        .iter()
+        .map(|&n| n + draw.below(4) / 3)
+        .collect::<Vec<_>>();
+    let source = draw.array(&extra, dtype, [-4.0, 4.0]);
+    (vec![x, picks, source], params)
 }

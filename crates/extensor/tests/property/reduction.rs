@@ -1,7 +1,7 @@
 //! The reference for reductions: the elements of each group, one after the other.
 
 use crate::array::*;
-use crate::reference::{Call, summed};
+use crate::reference::{Call, index, summed, summed_in_turn};
 use extensor::DType;
 
 pub const NAMES: [&str; 14] = [
@@ -24,16 +24,23 @@ pub const NAMES: [&str; 14] = [
 /// The numbers of the elements that go into each element of the output, and the output's shape.
 fn groups(call: &Call) -> (Vec<usize>, Vec<Vec<usize>>) {
     let shape = &call.inputs[0].shape;
-    let mask = call.axes("axes", shape.len());
+    let mask = match call.int("axis") {
+        Some(axis) => (0..shape.len())
+            .map(|i| i == index(axis, shape.len()))
+            .collect(),
+        None => call.axes("axes", shape.len()),
+    };
     let kept: Vec<usize> = shape
         .iter()
         .zip(&mask)
         .map(|(&s, &m)| if m { 1 } else { s })
         .collect();
     let mut groups = vec![Vec::new(); kept.iter().product()];
-    for (k, index) in indices(shape).enumerate() {
-        groups[ravel_broadcast(&index, &kept)].push(k);
-    }
+    let mut k = 0;
+    walk(shape, |index| {
+        groups[ravel_broadcast(index, &kept)].push(k);
+        k += 1;
+    });
     let keepdims = call.flag("keepdims");
     let out = kept
         .iter()
@@ -79,7 +86,7 @@ pub fn forward(call: &Call) -> Expected {
                 let elements = group.iter().map(|&k| v[k]);
                 let folded = match name {
                     "sum" => elements.fold(0, i128::wrapping_add),
-                    "prod" => elements.fold(1, |a, b| wrap(a * b, x.dtype)),
+                    "prod" => elements.fold(1i128, |a, b| wrap(a.wrapping_mul(b), x.dtype)),
                     "max_reduce" => elements.max().expect("an element"),
                     _ => elements.min().expect("an element"),
                 };
@@ -140,12 +147,9 @@ fn moments(elements: &[f64], unit: f64) -> (f64, Near) {
         .iter()
         .for_each(|x| squares.add((x - mean).powi(2)));
     let value = squares.value();
-    // (x − m)² about an m that is off by δ is too large by δ² on average, to first order not at all;
-    // merging partial results in Welford's way is off by the spread times δ.
+    // About an m that is off by δ the squares add up to too much by n·δ²; the rest cancels.
     let delta = (depth(elements.len()) + 2.0) * unit * sum.size / n;
-    let spread = (value / n).sqrt();
-    let rounding = (depth(elements.len()) + 6.0) * unit * value;
-    let error = rounding + n * delta * delta + 2.0 * n * spread * unit * mean.abs();
+    let error = (depth(elements.len()) + 6.0) * unit * value + n * delta * delta;
     (mean, Near { value, error })
 }
 
@@ -201,6 +205,9 @@ fn reduce(call: &Call, elements: &[f64], dtype: DType) -> Near {
 fn variance(elements: &[f64], ddof: f64, unit: f64) -> Near {
     let (_, squares) = moments(elements, unit);
     let divisor = elements.len() as f64 - ddof;
+    if divisor <= 0.0 {
+        return Near::exact(f64::NAN);
+    }
     let value = squares.value / divisor;
     Near {
         value,
@@ -239,7 +246,6 @@ fn logsumexp(elements: &[f64], unit: f64) -> Near {
 fn cumsum(call: &Call, x: &Array, backwards: bool) -> Expected {
     let axis = call.axis("axis", x.shape.len());
     let (n, inner): (usize, usize) = (x.shape[axis], x.shape[axis + 1..].iter().product());
-    let unit = working(x.dtype).epsilon() / 2.0;
     // The elements of a line along the axis are `inner` apart.
     let starts = (0..x.len()).filter(|k| k / inner % n == 0);
     let line =
@@ -262,11 +268,7 @@ fn cumsum(call: &Call, x: &Array, backwards: bool) -> Expected {
                 let mut sum = Sum::default();
                 for k in line(start) {
                     sum.add(v[k]);
-                    let steps = (sum.count - 1) as f64;
-                    out[k] = Near {
-                        value: sum.value(),
-                        error: steps * unit * sum.size,
-                    };
+                    out[k] = summed_in_turn(&sum, x.dtype);
                 }
             }
             Wanted::Floats(out)
@@ -319,12 +321,10 @@ fn spread(call: &Call, x: &[f64], g: f64, y: f64, dtype: DType) -> Vec<Near> {
         "mean" => vec![off(g / n, 3.0); x.len()],
         "max_reduce" | "min_reduce" => {
             let ties = x.iter().filter(|&&v| v == y).count() as f64;
-            let part = |&v: &f64| {
-                if v == y {
-                    off(g / ties, 3.0)
-                } else {
-                    Near::exact(0.0)
-                }
+            let part = |&v: &f64| match v {
+                _ if y.is_nan() => Near::exact(f64::NAN),
+                v if v == y => off(g / ties, 3.0),
+                _ => Near::exact(0.0),
             };
             x.iter().map(part).collect()
         }
@@ -338,12 +338,18 @@ fn spread(call: &Call, x: &[f64], g: f64, y: f64, dtype: DType) -> Vec<Near> {
             let mut others = |i: usize| {
                 let value = g * before * after[i + 1];
                 before *= x[i];
-                off(value, 2.0 * n + 4.0)
+                let near = off(value, 2.0 * n + 4.0);
+                // The output that the rule may divide was rounded to the dtype.
+                let stored = value.abs() * dtype.epsilon() / 2.0;
+                Near {
+                    error: near.error + stored,
+                    ..near
+                }
             };
             (0..x.len()).map(&mut others).collect()
         }
         "variance" | "std" => {
-            let (mean, squares) = moments(x, unit);
+            let (mean, _) = moments(x, unit);
             let divisor = n - call.int("ddof").unwrap_or(0) as f64;
             let delta = (depth(x.len()) + 2.0) * unit * total(x).size / n;
             let scale = if call.name == "std" {
@@ -357,7 +363,6 @@ fn spread(call: &Call, x: &[f64], g: f64, y: f64, dtype: DType) -> Vec<Near> {
             } else {
                 0.0
             };
-            let _ = squares;
             let one = |&x: &f64| {
                 let value = scale * (x - mean);
                 let error = scale.abs() * (delta + unit * x.abs()) + value.abs() * stored;
@@ -381,8 +386,13 @@ fn spread(call: &Call, x: &[f64], g: f64, y: f64, dtype: DType) -> Vec<Near> {
             x.iter().map(one).collect()
         }
         "logsumexp" => {
-            // exp(x − y) with the output as it was rounded to the dtype.
-            let one = |&x: &f64| off(g * (x - y).exp(), 12.0 + 2.0 * (x - y).abs());
+            let most = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let mut sum = Sum::default();
+            x.iter().for_each(|x| sum.add((x - most).exp()));
+            let one = |&x: &f64| {
+                let value = g * (x - most).exp() / sum.value();
+                off(value, depth(n as usize) + 24.0 + (x - most).abs())
+            };
             x.iter().map(one).collect()
         }
         name => panic!("no reference for {name}"),

@@ -131,10 +131,21 @@ fn output_shape(inputs: &[Array]) -> Vec<usize> {
         .expect("an input")
 }
 
-/// The element of each input that an index of the broadcast shape stands for.
-fn at<T: Copy>(inputs: &[Array], of: impl Fn(&Array) -> &[T], index: &[usize]) -> Vec<T> {
-    let element = |x: &Array| of(x)[ravel_broadcast(index, &x.shape)];
-    inputs.iter().map(element).collect()
+/// The result of a formula at every index of the broadcast shape, where `of` gives the elements.
+fn each<T: Copy, R>(
+    inputs: &[Array],
+    of: impl Fn(&Array) -> &[T],
+    shape: &[usize],
+    mut formula: impl FnMut(&[T]) -> R,
+) -> Vec<R> {
+    let (mut results, mut elements) = (Vec::new(), Vec::new());
+    walk(shape, |index| {
+        elements.clear();
+        let element = |x: &Array| of(x)[ravel_broadcast(index, &x.shape)];
+        elements.extend(inputs.iter().map(element));
+        results.push(formula(&elements));
+    });
+    results
 }
 
 fn pointwise_forward(call: &Call, rule: &Pointwise) -> Expected {
@@ -143,19 +154,19 @@ fn pointwise_forward(call: &Call, rule: &Pointwise) -> Expected {
     let dtype = if rule.mask { DType::Bool } else { common };
     let values = if !common.is_float() {
         let f = rule.integer.expect("a formula for whole numbers");
-        let one = |i: Vec<usize>| wrap(f(&at(&call.inputs, Array::integers, &i)), dtype);
-        Wanted::Integers(indices(&shape).map(one).collect())
+        let one = |x: &[i128]| wrap(f(x), dtype);
+        Wanted::Integers(each(&call.inputs, Array::integers, &shape, one))
     } else if rule.mask {
-        let one = |i: Vec<usize>| (rule.float)(&at(&call.inputs, Array::floats, &i)) as i128;
-        Wanted::Integers(indices(&shape).map(one).collect())
+        let one = |x: &[f64]| (rule.float)(x) as i128;
+        Wanted::Integers(each(&call.inputs, Array::floats, &shape, one))
     } else {
         let work = working(common);
-        let one = |i: Vec<usize>| {
-            let value = (rule.float)(&at(&call.inputs, Array::floats, &i));
+        let one = |x: &[f64]| {
+            let value = (rule.float)(x);
             let error = rule.ulps * (value.abs() * work.epsilon() + tiny(work));
             Near { value, error }
         };
-        Wanted::Floats(indices(&shape).map(one).collect())
+        Wanted::Floats(each(&call.inputs, Array::floats, &shape, one))
     };
     Expected {
         shape,
@@ -166,18 +177,27 @@ fn pointwise_forward(call: &Call, rule: &Pointwise) -> Expected {
 
 /// Adds up, for each element of an operand, the terms that its copies contribute.
 ///
-/// `term` gives the gradient at an index of the output and the error it may have. An operand that was broadcast has each term rounded to its dtype first.
+/// `term` gives the gradient at an index of the output and the error it may have. The terms of an
+/// operand that was broadcast, and the sum of one of another dtype, are rounded on their way.
 fn reduced(operand: &Array, g: &Array, term: impl Fn(&[usize], usize) -> (f64, f64)) -> Expected {
+    let work = working(g.dtype);
     let mut sums = vec![Sum::default(); operand.len()];
     let mut errors = vec![0.0; operand.len()];
     let broadcast = operand.shape != g.shape;
-    for (k, index) in indices(&g.shape).enumerate() {
-        let (value, error) = term(&index, k);
-        let to = ravel_broadcast(&index, &operand.shape);
+    let mut k = 0;
+    walk(&g.shape, |index| {
+        let (value, error) = term(index, k);
+        let to = ravel_broadcast(index, &operand.shape);
         sums[to].add(value);
         errors[to] += error;
-        if broadcast || operand.dtype != g.dtype {
-            errors[to] += half_ulp(value, g.dtype) + half_ulp(value, operand.dtype);
+        if broadcast {
+            errors[to] += half_ulp(value, work);
+        }
+        k += 1;
+    });
+    if broadcast || operand.dtype != g.dtype {
+        for (sum, error) in sums.iter().zip(&mut errors) {
+            *error += half_ulp(sum.value(), work);
         }
     }
     let near = |(sum, error): (&Sum, &f64)| summed(sum, *error, operand.dtype);
@@ -206,6 +226,16 @@ pub fn summed(sum: &Sum, error: f64, dtype: DType) -> Near {
     }
 }
 
+/// A sum whose terms are added one after the other.
+pub fn summed_in_turn(sum: &Sum, dtype: DType) -> Near {
+    let steps = sum.count.saturating_sub(1) as f64;
+    let error = steps * working(dtype).epsilon() / 2.0 * sum.size;
+    Near {
+        value: sum.value(),
+        error,
+    }
+}
+
 fn pointwise_backward(
     call: &Call,
     rule: &Pointwise,
@@ -218,23 +248,31 @@ fn pointwise_backward(
         return None;
     }
     let work = working(g.dtype);
+    // Several copies are added up, and other dtypes rounded, beyond the reach of a rule: there a
+    // sum may leave the range of the operand's dtype.
+    let alone = operand.shape == g.shape && operand.dtype == g.dtype;
     let context = Context {
         dtype: g.dtype,
-        limit: operand.dtype.max_finite(),
+        limit: if alone { operand.dtype } else { work }.max_finite(),
     };
     Some(reduced(operand, g, |index, k| {
-        let x = at(&call.inputs, Array::floats, index);
+        let element = |x: &Array| x.floats()[ravel_broadcast(index, &x.shape)];
+        let mut x = [0.0; 2];
+        let x = &mut x[..call.inputs.len()];
+        x.iter_mut()
+            .zip(&call.inputs)
+            .for_each(|(x, input)| *x = element(input));
         let (g, y) = (g.floats()[k], y.floats()[k]);
         // Nothing times a finite slope, however large, is nothing.
         if g == 0.0 && y.is_finite() && x.iter().all(|x| x.is_finite()) {
             return (0.0, 0.0);
         }
-        let value = formula(g, &x, y, which, context);
-        let slack = (rule.slack)(&x);
+        let value = formula(g, x, y, which, context);
+        let slack = (rule.slack)(x);
         if slack == 0.0 || value == 0.0 && g == 0.0 {
             return (value, 0.0);
         }
-        let below = tiny(work) * (rule.swell)(g, &x).min(1e30);
+        let below = tiny(work) * (rule.swell)(g, x).min(1e30);
         (value, slack * (value.abs() * work.epsilon() + below))
     }))
 }
@@ -326,7 +364,7 @@ fn clip_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
     }
     vec![Some(reduced(x, g, |_, k| match x.floats()[k] {
         v if v.is_nan() => (v, 0.0),
-        v if (low..=high).contains(&v) => (g.floats()[k], 0.0),
+        v if low < v && v < high => (g.floats()[k], 0.0),
         _ => (0.0, 0.0),
     }))]
 }
