@@ -86,6 +86,7 @@ macro_rules! simd {
                 // SAFETY: see above.
                 unsafe { $transpose(from, from_step, to, to_step) }
             }
+            #[expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written")]
             #[inline(always)]
             fn opaque(mut at: *const $t) -> *const $t {
                 // SAFETY: no instruction at all.
