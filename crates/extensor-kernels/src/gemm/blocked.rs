@@ -1,28 +1,27 @@
 //! The loops around the micro kernel.
 //!
-//! C is cut into blocks, the depth into stretches. For each block and stretch, A is packed into
-//! memory that all threads share; then tasks, each a patch of the block, pack their part of B and
-//! go over the tiles. How the work is cut never shows in the result (see [`tile`](super::tile)), so it is cut by
-//! what is fast.
+//! C is cut into patches, the depth into stretches. For each stretch a task goes over the tiles of
+//! its patch, having packed its part of B or packing it along with the first row of tiles. A is read
+//! where it lies if its depth is adjacent there; else it is packed, a block at a time, into memory
+//! that all threads share. How the work is cut never shows in the result (see
+//! [`tile`](super::tile)), so it is cut by what is fast.
 
+use super::cut::{Cut, even_part};
 use super::pack::{Panels, Source};
 use super::simd::{Simd, Work, dispatch, lanes, tile_rows};
-use super::tile::{self, MAX_ROWS, Tile, WIDTH};
+use super::tile::{self, MAX_ROWS, Next, Tile, WIDTH};
 use super::{Dims, Element, Real, scratch};
 use crate::par;
 use std::ops::Range;
 
-/// The longest stretch of depth: a packed panel of A is to stay in the first-level cache.
-const DEPTH: usize = 384;
+/// The longest stretch of depth: long, so that C is seldom read and written.
+const DEPTH: usize = 512;
 
 /// Bytes of packed A, and of the wide copy of a block of C in a half-precision product.
-const A_BYTES: usize = 2 << 20;
+const A_BYTES: usize = 4 << 20;
 
-/// Bytes of B that a task packs: to stay in the second-level cache while all rows of A go by.
-const B_BYTES: usize = 1 << 18;
-
-/// The fewest rows for which a task packs B.
-const TASK_ROWS: usize = 192;
+/// Lanes of A packed by a task, nearly.
+const PIECE: usize = 128;
 
 /// Multiply-adds below which a product stays on the calling thread.
 const PARALLEL: usize = 1 << 18;
@@ -62,14 +61,22 @@ pub(super) unsafe fn product<T: Element>(
     accumulate: bool,
     c: Target<T>,
 ) {
-    let depth = even_part(dims.k, DEPTH);
+    let stretch = even_part(dims.k, DEPTH);
     let most = A_BYTES / size_of::<T::Acc>();
-    let (rows, cols) = if T::WIDE {
-        (dims.m.min(most / depth), dims.n)
+    let in_place = a.in_place().is_some_and(|a| a.depth_stride == 1);
+    let (rows, cols) = if in_place {
+        (dims.m, dims.n)
+    } else if T::WIDE {
+        (dims.m.min(most / stretch), dims.n)
     } else {
         (dims.m.min(most.isqrt()), dims.n.min(most.isqrt()))
     };
-    let a_len = rows * depth;
+    // What is packed is packed a stretch at a time.
+    let (a_len, depth) = if in_place {
+        (0, dims.k)
+    } else {
+        (rows * stretch, stretch)
+    };
     let c_len = if T::WIDE { 0 } else { rows * cols };
     scratch::with(a_len + c_len, |room: &mut [T::Acc]| {
         let (packed_a, wide) = room.split_at_mut(a_len);
@@ -101,6 +108,7 @@ pub(super) unsafe fn product<T: Element>(
                     rows: i..i + size.0,
                     cols: j..j + size.1,
                     depth: 0..0,
+                    stretch,
                     c: target,
                     load_c: accumulate,
                 };
@@ -117,11 +125,6 @@ pub(super) unsafe fn product<T: Element>(
             }
         }
     });
-}
-
-/// The largest part in which all parts of `whole`, at most `most` each, are nearly even.
-fn even_part(whole: usize, most: usize) -> usize {
-    whole.div_ceil(whole.div_ceil(most).max(1))
 }
 
 /// Rounds a wide copy of a block to where the block is.
@@ -143,14 +146,27 @@ unsafe fn round<T: Element>(wide: &[T::Acc], cols: usize, to: Target<T>) {
     }
 }
 
-/// A block of C and a stretch of depth, small enough to be packed.
+/// A block of C, and the depth to be added to it.
 struct Block<R> {
     rows: Range<usize>,
     cols: Range<usize>,
     depth: Range<usize>,
+    stretch: usize,
     c: Target<R>,
     load_c: bool,
 }
+
+/// Rows of A, read where they lie or packed. Those of a tile begin at `i * row` for its first row
+/// `i`; within the tile, either the depth is adjacent and rows are `row` apart, or the rows are
+/// adjacent and the next depth follows the last of them.
+#[derive(Clone, Copy)]
+struct Rows<R> {
+    first: *const R,
+    row: isize,
+    adjacent: bool,
+}
+// SAFETY: it stands for shared numbers.
+unsafe impl<R: Sync> Sync for Rows<R> {}
 
 /// A pointer into packed memory, of which every task writes its own part.
 struct Packed<R>(*mut R);
@@ -159,7 +175,8 @@ unsafe impl<R: Send> Sync for Packed<R> {}
 
 impl<R: Real> Block<R> {
     /// # Safety
-    /// `c` must be valid for `rows` × `cols` elements, and A fit in the packed memory.
+    /// `c` must be valid for `rows` × `cols` elements. Unless A can be read in place, the depth must
+    /// be one stretch and A fit in the packed memory.
     unsafe fn run(&self, a: &impl Source<R>, b: &impl Source<R>, packed_a: &mut [R]) {
         let (m, n, k) = (self.rows.len(), self.cols.len(), self.depth.len());
         let threads = if m * n * k < PARALLEL {
@@ -167,100 +184,127 @@ impl<R: Real> Block<R> {
         } else {
             par::threads()
         };
-        let width = WIDTH * lanes::<R>();
-        let height = even_part(m, tile_rows::<R>());
-        let a_panels = Panels {
-            width: height,
-            pad: 1,
+        let each = |tasks: usize, task: &(dyn Fn(usize) + Sync)| {
+            if threads == 1 {
+                (0..tasks).for_each(task);
+            } else {
+                par::parallel_for(tasks, task);
+            }
         };
-        let b_panels = Panels {
+        let cut = Cut::new::<R>(m, n, self.stretch.min(k), threads);
+        let rows = match a.in_place() {
+            Some(a) if a.depth_stride == 1 => Rows {
+                // SAFETY: the block lies in the matrix.
+                first: unsafe { a.at(self.rows.start, self.depth.start) },
+                row: a.lane_stride,
+                adjacent: false,
+            },
+            _ => {
+                assert!(packed_a.len() >= m * k);
+                let adjacent = a.adjacent_lanes();
+                let width = if adjacent { cut.height } else { 1 };
+                let piece = (PIECE / width).max(1) * width;
+                let to = Packed(packed_a.as_mut_ptr());
+                each(m.div_ceil(piece), &|task| {
+                    let to = &to;
+                    let (start, end) = (task * piece, m.min((task + 1) * piece));
+                    // SAFETY: lanes take `k` numbers each, and no other task has these lanes.
+                    let out = unsafe {
+                        std::slice::from_raw_parts_mut(to.0.add(start * k), (end - start) * k)
+                    };
+                    let lanes = self.rows.start + start..self.rows.start + end;
+                    let panels = Panels { width, pad: 1 };
+                    a.pack(lanes, self.depth.clone(), panels, out);
+                });
+                Rows {
+                    first: packed_a.as_ptr(),
+                    row: k as isize,
+                    adjacent,
+                }
+            }
+        };
+        each(cut.parts(), &|task| {
+            let part = cut.part(task);
+            // SAFETY: the part lies in the block, whose addresses are good by the caller's promise.
+            unsafe { self.patch(rows, b, cut.height, part) };
+        });
+    }
+
+    /// Computes a part of the block.
+    ///
+    /// # Safety
+    /// The part must lie in the block, and nobody else use it. `a` must be the block's rows.
+    unsafe fn patch(
+        &self,
+        a: Rows<R>,
+        b: &impl Source<R>,
+        height: usize,
+        (rows, cols): (Range<usize>, Range<usize>),
+    ) {
+        let width = WIDTH * lanes::<R>();
+        let panels = Panels {
             width,
             pad: width / WIDTH,
         };
-
-        assert!(packed_a.len() >= m * k);
-        let to_a = Packed(packed_a.as_mut_ptr());
-        let piece = if threads == 1 {
-            m
+        let k = self.depth.len();
+        // Whole panels are written by the first tiles, if those are of the largest size.
+        let in_place = b.in_place().filter(|b| b.lane_stride == 1);
+        let copied = if height == tile_rows::<R>() && rows.len() >= height && in_place.is_some() {
+            cols.len() / width * width
         } else {
-            height * (128 / height).max(1)
+            0
         };
-        let pack_a = |task: usize| {
-            let to_a = &to_a;
-            let (start, end) = (task * piece, m.min((task + 1) * piece));
-            // SAFETY: A is packed without padding, so lanes before `start` take `start * k` numbers
-            // and the parts of different tasks follow one another.
-            let out =
-                unsafe { std::slice::from_raw_parts_mut(to_a.0.add(start * k), (end - start) * k) };
-            let first = self.rows.start;
-            a.pack(
-                first + start..first + end,
-                self.depth.clone(),
-                a_panels,
-                out,
-            );
-        };
-
-        let (patch_rows, patch_cols) = patch::<R>(m, n, k, height, width, threads);
-        let patches = (m.div_ceil(patch_rows), n.div_ceil(patch_cols));
-        let compute = |task: usize| {
-            let to_a = &to_a;
-            let (i, j) = (task % patches.0 * patch_rows, task / patches.0 * patch_cols);
-            let cols = patch_cols.min(n - j);
-            scratch::with(b_panels.padded(cols) * k, |packed_b: &mut [R]| {
-                let first = self.cols.start + j;
-                b.pack(first..first + cols, self.depth.clone(), b_panels, packed_b);
-                // SAFETY: the patch begins at an element of the block.
-                let c = unsafe { self.c.at(i, j) };
-                dispatch(Patch {
-                    rows: patch_rows.min(m - i),
-                    cols,
-                    depth: k,
-                    height,
-                    a: to_a.0.wrapping_add(i * k),
-                    b: packed_b.as_ptr(),
-                    c,
-                    load_c: self.load_c,
-                });
-            });
-        };
-        let (pieces, tasks) = (m.div_ceil(piece), patches.0 * patches.1);
-        if threads == 1 {
-            (0..pieces).for_each(pack_a);
-            (0..tasks).for_each(compute);
-        } else {
-            par::parallel_for(pieces, pack_a);
-            par::parallel_for(tasks, compute);
-        }
+        let room = panels.padded(cols.len()) * self.stretch.min(k);
+        scratch::with(room, |packed: &mut [R]| {
+            for p in (0..k).step_by(self.stretch) {
+                let depth = self.stretch.min(k - p);
+                let first = self.cols.start + cols.start;
+                let from = self.depth.start + p;
+                if copied < cols.len() {
+                    b.pack(
+                        first + copied..first + cols.len(),
+                        from..from + depth,
+                        panels,
+                        &mut packed[copied * depth..],
+                    );
+                }
+                // SAFETY: the part lies in the block, and the block in the operands; packed A has one
+                // stretch, so that `p` is 0.
+                unsafe {
+                    dispatch(Patch {
+                        rows: rows.len(),
+                        cols: cols.len(),
+                        depth,
+                        height,
+                        a: Rows {
+                            first: a.first.offset(rows.start as isize * a.row).add(p),
+                            ..a
+                        },
+                        b: packed.as_mut_ptr(),
+                        copied,
+                        b_from: in_place.map_or(std::ptr::null(), |b| b.at(first, from)),
+                        b_step: in_place.map_or(0, |b| b.depth_stride),
+                        c: self.c.at(rows.start, cols.start),
+                        load_c: self.load_c || p > 0,
+                    });
+                }
+            }
+        });
     }
 }
 
-/// Rows and columns of a patch, multiples of a tile's unless it is the last.
-fn patch<R>(
-    m: usize,
-    n: usize,
-    k: usize,
-    height: usize,
-    width: usize,
-    threads: usize,
-) -> (usize, usize) {
-    // Enough patches for every thread to get its share although some come late.
-    let wanted = if threads == 1 { 1 } else { 4 * threads };
-    let most = (B_BYTES / size_of::<R>() / k / width).max(1);
-    let panels = n.div_ceil(width).div_ceil(wanted).clamp(1, most);
-    let cols = even_part(n.div_ceil(width), panels) * width;
-    let groups = wanted.div_ceil(n.div_ceil(cols)).min(m.div_ceil(TASK_ROWS));
-    (m.div_ceil(groups).next_multiple_of(height), cols)
-}
-
-/// A patch of a block: the tiles that one task computes.
+/// A patch of a block and a stretch of depth: the tiles that one task computes.
 struct Patch<R> {
     rows: usize,
     cols: usize,
     depth: usize,
     height: usize,
-    a: *const R,
-    b: *const R,
+    a: Rows<R>,
+    /// The packed panels of B, of which the first `copied` columns are to be copied from where B is.
+    b: *mut R,
+    copied: usize,
+    b_from: *const R,
+    b_step: isize,
     c: Target<R>,
     load_c: bool,
 }
@@ -269,16 +313,24 @@ impl<R: Real> Work<R> for Patch<R> {
     #[inline(always)]
     fn run<S: Simd<T = R>>(self) {
         let width = WIDTH * S::LANES;
+        let line = 64 / size_of::<R>();
+        // While a row of tiles is computed, each tile asks for its share of the next rows of A.
+        let share = self
+            .depth
+            .div_ceil(line)
+            .div_ceil(self.cols.div_ceil(width));
         // A tile whose columns are not adjacent in C is computed here.
         let mut aside = [R::ZERO; MAX_ROWS * WIDTH * 16];
         for i in (0..self.rows).step_by(self.height) {
+            let rows = self.height.min(self.rows - i);
+            let a = self.a.first.wrapping_offset(i as isize * self.a.row);
+            let next_a = a.wrapping_offset(rows as isize * self.a.row);
             for j in (0..self.cols).step_by(width) {
-                let rows = self.height.min(self.rows - i);
                 let cols = width.min(self.cols - j);
                 // SAFETY: `(i, j)` is an element of the patch.
                 let c = unsafe { self.c.at(i, j) };
                 let dense = c.col == 1;
-                let next = if j + cols < self.cols {
+                let next_c = if j + cols < self.cols {
                     c.first.wrapping_add(cols * c.col)
                 } else {
                     self.c.first.wrapping_add((i + rows) * c.row)
@@ -287,23 +339,40 @@ impl<R: Real> Work<R> for Patch<R> {
                     // SAFETY: `rows` and `cols` are those of a tile at `c`.
                     unsafe { gather(c, rows, cols, &mut aside, width) };
                 }
-                // SAFETY: panels before these take `i * depth` and `j * depth` numbers of packed
-                // memory; `aside` has room for a tile of any instruction set.
+                let copy = i == 0 && j < self.copied;
+                let panel = self.b.wrapping_add(j * self.depth);
+                let tile = Tile {
+                    rows,
+                    cols,
+                    depth: self.depth,
+                    a,
+                    a_row: if self.a.adjacent { 1 } else { self.a.row },
+                    a_step: if self.a.adjacent { rows as isize } else { 1 },
+                    b: if copy {
+                        self.b_from.wrapping_add(j)
+                    } else {
+                        panel
+                    },
+                    b_step: self.b_step,
+                    panel,
+                    c: if dense { c.first } else { aside.as_mut_ptr() },
+                    c_row: if dense { c.row } else { width },
+                    load_c: self.load_c,
+                    next: Next {
+                        c: next_c,
+                        a: next_a.wrapping_add(j / width * share * line),
+                        a_row: self.a.row,
+                        a_lines: if i + rows < self.rows { share } else { 0 },
+                    },
+                };
+                // SAFETY: panels before this one take `j * depth` numbers of packed memory; `aside`
+                // has room for a tile of any instruction set; a tile that copies is of full size.
                 unsafe {
-                    tile::packed::<S>(&Tile {
-                        rows,
-                        cols,
-                        depth: self.depth,
-                        a: self.a.add(i * self.depth),
-                        a_row: 0,
-                        a_step: 0,
-                        b: self.b.add(j * self.depth),
-                        b_step: 0,
-                        c: if dense { c.first } else { aside.as_mut_ptr() },
-                        c_row: if dense { c.row } else { width },
-                        next_c: next,
-                        load_c: self.load_c,
-                    });
+                    if copy {
+                        tile::copy::<S>(&tile);
+                    } else {
+                        tile::panel::<S>(&tile);
+                    }
                 }
                 if !dense {
                     // SAFETY: as for `gather`.

@@ -3,7 +3,7 @@
 use super::blocked::Target;
 use super::pack::{Panels, Source, Strided};
 use super::simd::{Simd, Work, dispatch, lanes};
-use super::tile::{self, DIRECT_ROWS, Tile, WIDTH};
+use super::tile::{self, DIRECT_ROWS, Next, Tile, WIDTH};
 use super::{Dims, Real, scratch};
 use std::marker::PhantomData;
 
@@ -91,8 +91,9 @@ impl<R: Real> Work<R> for Direct<'_, R> {
                         b_step: self.b.depth_stride,
                         c: self.c.first.add(i * self.c.row + j),
                         c_row: self.c.row,
-                        next_c: self.c.first,
                         load_c: self.accumulate,
+                        panel: std::ptr::null_mut(),
+                        next: Next::NOTHING,
                     });
                 }
             }

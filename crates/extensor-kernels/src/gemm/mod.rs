@@ -14,6 +14,7 @@
 //! zero times infinity is NaN here too.
 
 mod blocked;
+mod cut;
 mod direct;
 mod element;
 mod pack;

@@ -19,6 +19,18 @@ pub trait Source<R>: Sync {
     /// wide as it has lanes, rounded up to a multiple of `panels.pad`; lanes beyond the end are
     /// zero.
     fn pack(&self, lanes: Range<usize>, depth: Range<usize>, panels: Panels, out: &mut [R]);
+
+    /// Whether panels of several lanes are faster to pack than single lanes.
+    #[doc(hidden)]
+    fn adjacent_lanes(&self) -> bool {
+        false
+    }
+
+    /// The elements where they lie, if they do as numbers of type `R`.
+    #[doc(hidden)]
+    fn in_place(&self) -> Option<Strided<'_, R>> {
+        None
+    }
 }
 
 /// How wide packed panels are; see [`Source::pack`].
@@ -39,13 +51,13 @@ impl Panels {
 
 /// A strided matrix as a [`Source`].
 #[derive(Clone, Copy)]
-pub(super) struct Strided<'a, T> {
-    pub first: *const T,
-    pub lanes: usize,
-    pub depth: usize,
-    pub lane_stride: isize,
-    pub depth_stride: isize,
-    pub borrow: PhantomData<&'a [T]>,
+pub struct Strided<'a, T> {
+    pub(super) first: *const T,
+    pub(super) lanes: usize,
+    pub(super) depth: usize,
+    pub(super) lane_stride: isize,
+    pub(super) depth_stride: isize,
+    pub(super) borrow: PhantomData<&'a [T]>,
 }
 
 // SAFETY: it stands for a shared slice of `T`.
@@ -88,17 +100,26 @@ impl<T: Element> Source<T::Acc> for Strided<'_, T> {
         assert!(out.len() >= panels.padded(lanes.len()) * depth.len());
         assert!(panels.width.is_multiple_of(panels.pad));
         dispatch(Pack {
-            from: self,
+            from: *self,
             lanes,
             depth,
             panels,
             out,
         });
     }
+
+    fn adjacent_lanes(&self) -> bool {
+        self.lane_stride == 1
+    }
+
+    fn in_place(&self) -> Option<Strided<'_, T::Acc>> {
+        // SAFETY: `T` is `T::Acc`.
+        T::WIDE.then(|| unsafe { self.cast() })
+    }
 }
 
 struct Pack<'a, T: Element> {
-    from: &'a Strided<'a, T>,
+    from: Strided<'a, T>,
     lanes: Range<usize>,
     depth: Range<usize>,
     panels: Panels,
@@ -113,12 +134,31 @@ const DEPTHS: usize = 16;
 const AHEAD: isize = 8;
 
 /// Lanes (at most a `Simd::BLOCK`) by depths that are widened at a time.
-const BLOCK: usize = 8;
+const BLOCK: usize = 16;
 const RUN: usize = 64;
 
 impl<T: Element> Work<T::Acc> for Pack<'_, T> {
     #[inline(always)]
-    fn run<S: Simd<T = T::Acc>>(self) {
+    fn run<S: Simd<T = T::Acc>>(mut self) {
+        if self.panels.width == 1 {
+            // Lanes one after the other are, seen from the side, one panel of all depths.
+            self = Pack {
+                from: Strided {
+                    lanes: self.from.depth,
+                    depth: self.from.lanes,
+                    lane_stride: self.from.depth_stride,
+                    depth_stride: self.from.lane_stride,
+                    ..self.from
+                },
+                panels: Panels {
+                    width: self.depth.len(),
+                    pad: 1,
+                },
+                lanes: self.depth,
+                depth: self.lanes,
+                out: self.out,
+            };
+        }
         let total = self.depth.len();
         let chunk = if self.from.lane_stride == 1 {
             DEPTHS
@@ -191,6 +231,18 @@ impl<T: Element> Part<T> {
         // SAFETY: whole registers are copied while as many lanes are left, then the rest by mask;
         // the panel's width is respected likewise.
         unsafe {
+            if T::WIDE && self.width <= S::LANES {
+                // A panel of A: one register holds its lanes.
+                let (some, all) = (S::mask(self.lanes), S::mask(self.width));
+                let (mut from, mut to) = (self.from.cast::<T::Acc>(), self.to);
+                for _ in 0..self.depths {
+                    prefetch(from.wrapping_offset(AHEAD * self.depth_stride));
+                    S::store_mask(to, all, S::load_mask(from, some));
+                    from = from.wrapping_offset(self.depth_stride);
+                    to = to.add(self.width);
+                }
+                return;
+            }
             for p in 0..self.depths {
                 let from = self.from.offset(p as isize * self.depth_stride);
                 let to = self.to.add(p * self.width);

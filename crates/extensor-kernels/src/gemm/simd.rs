@@ -52,6 +52,12 @@ pub unsafe trait Simd: Copy + 'static {
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     /// `to[j * to_step + i] = from[i * from_step + j]` for `i` and `j` below `BLOCK`.
     unsafe fn transpose(from: *const Self::T, from_step: isize, to: *mut Self::T, to_step: usize);
+    /// The same address, of which the compiler does not know how it came about: it keeps it in a
+    /// register rather than computing it from others again and again.
+    #[inline(always)]
+    fn opaque(at: *const Self::T) -> *const Self::T {
+        at
+    }
 }
 
 /// Work written once for every [`Simd`].
@@ -119,6 +125,19 @@ pub(super) fn prefetch<T>(at: *const T) {
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// As [`prefetch`], but no nearer than the second-level cache.
+#[inline(always)]
+pub(super) fn prefetch_far<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as in `prefetch`.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(at.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;

@@ -86,21 +86,30 @@ macro_rules! simd {
                 // SAFETY: see above.
                 unsafe { $transpose(from, from_step, to, to_step) }
             }
+            #[expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written")]
+            #[inline(always)]
+            fn opaque(mut at: *const $t) -> *const $t {
+                // SAFETY: no instruction at all.
+                unsafe {
+                    std::arch::asm!("/* {0} */", inout(reg) at, options(pure, nomem, nostack, preserves_flags));
+                }
+                at
+            }
         }
     };
 }
 
 simd!(
-    Avx512, run_v4, f32, __m512, __mmask16, 16 lanes, 9 rows, 8 block,
+    Avx512, run_v4, f32, __m512, __mmask16, 16 lanes, 9 rows, 16 block,
     _mm512_setzero_ps, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps,
     _mm512_add_ps, mask_16_bits,
-    |p, m| _mm512_maskz_loadu_ps(m, p), |p, m, v| _mm512_mask_storeu_ps(p, m, v), transpose_f32
+    |p, m| _mm512_maskz_loadu_ps(m, p), |p, m, v| _mm512_mask_storeu_ps(p, m, v), transpose_f32_16
 );
 simd!(
-    Avx512, run_v4, f64, __m512d, __mmask8, 8 lanes, 9 rows, 4 block,
+    Avx512, run_v4, f64, __m512d, __mmask8, 8 lanes, 9 rows, 8 block,
     _mm512_setzero_pd, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_fmadd_pd,
     _mm512_add_pd, mask_8_bits,
-    |p, m| _mm512_maskz_loadu_pd(m, p), |p, m, v| _mm512_mask_storeu_pd(p, m, v), transpose_f64
+    |p, m| _mm512_maskz_loadu_pd(m, p), |p, m, v| _mm512_mask_storeu_pd(p, m, v), transpose_f64_8
 );
 simd!(
     Avx2, run_v3, f32, __m256, __m256i, 8 lanes, 4 rows, 8 block,
@@ -185,6 +194,59 @@ unsafe fn transpose_f64(from: *const f64, from_step: isize, to: *mut f64, to_ste
             let to = to.add(2 * half * to_step);
             _mm256_storeu_pd(to, _mm256_unpacklo_pd(rows[0], rows[1]));
             _mm256_storeu_pd(to.add(to_step), _mm256_unpackhi_pd(rows[0], rows[1]));
+        }
+    }
+}
+
+/// Turns a square of 16 by 16, in the manner of [`transpose_f32`].
+#[inline(always)]
+unsafe fn transpose_f32_16(from: *const f32, from_step: isize, to: *mut f32, to_step: usize) {
+    // SAFETY: the caller promises AVX-512 and that both squares are in bounds.
+    unsafe {
+        for quarter in 0..4 {
+            let mut rows = [_mm512_setzero_ps(); 4];
+            for (i, row) in rows.iter_mut().enumerate() {
+                let part = |group: isize| {
+                    let at = from.offset((i as isize + 4 * group) * from_step);
+                    _mm_loadu_ps(at.add(4 * quarter))
+                };
+                let x = _mm512_castps128_ps512(part(0));
+                let x = _mm512_insertf32x4::<1>(x, part(1));
+                let x = _mm512_insertf32x4::<2>(x, part(2));
+                *row = _mm512_insertf32x4::<3>(x, part(3));
+            }
+            let [r0, r1, r2, r3] = rows;
+            let (a, b) = (_mm512_unpacklo_ps(r0, r1), _mm512_unpackhi_ps(r0, r1));
+            let (c, d) = (_mm512_unpacklo_ps(r2, r3), _mm512_unpackhi_ps(r2, r3));
+            let to = to.add(4 * quarter * to_step);
+            _mm512_storeu_ps(to, _mm512_shuffle_ps::<0x44>(a, c));
+            _mm512_storeu_ps(to.add(to_step), _mm512_shuffle_ps::<0xEE>(a, c));
+            _mm512_storeu_ps(to.add(2 * to_step), _mm512_shuffle_ps::<0x44>(b, d));
+            _mm512_storeu_ps(to.add(3 * to_step), _mm512_shuffle_ps::<0xEE>(b, d));
+        }
+    }
+}
+
+/// Turns a square of 8 by 8, in the manner of [`transpose_f32`].
+#[inline(always)]
+unsafe fn transpose_f64_8(from: *const f64, from_step: isize, to: *mut f64, to_step: usize) {
+    // SAFETY: the caller promises AVX-512 and that both squares are in bounds.
+    unsafe {
+        for quarter in 0..4 {
+            let mut rows = [_mm512_setzero_pd(); 2];
+            for (i, row) in rows.iter_mut().enumerate() {
+                let part = |group: isize| {
+                    let at = from.offset((i as isize + 2 * group) * from_step);
+                    _mm_loadu_pd(at.add(2 * quarter))
+                };
+                let x = _mm512_castpd128_pd512(part(0));
+                let x = _mm512_insertf64x2::<1>(x, part(1));
+                let x = _mm512_insertf64x2::<2>(x, part(2));
+                *row = _mm512_insertf64x2::<3>(x, part(3));
+            }
+            let to = to.add(2 * quarter * to_step);
+            _mm512_storeu_pd(to, _mm512_unpacklo_pd(rows[0], rows[1]));
+            _mm512_storeu_pd(to.add(to_step), _mm512_unpackhi_pd(rows[0], rows[1]));
         }
     }
 }
