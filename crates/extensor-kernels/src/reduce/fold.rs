@@ -1,6 +1,6 @@
 //! The folds: sums, products, the largest and the smallest.
 
-use super::{CHUNK, Fold, LANES, SEQUENCE, reduce};
+use super::{CHUNK, Fold, LANES, LONG, SEQUENCE, lanes, reduce};
 use crate::isa::{Kernel, dispatch, dispatch_narrow};
 use crate::native::{Compute, Native};
 use crate::number::Number;
@@ -41,8 +41,6 @@ struct Rows<'a, S: Step> {
 
 /// Rows that are read at once.
 const STREAMS: usize = 4;
-/// The shortest rows for which that is worth it.
-const LONG: usize = 256;
 
 impl<S: Step> Kernel for Rows<'_, S> {
     type Output = ();
@@ -79,24 +77,26 @@ impl<S: Step> Kernel for Rows<'_, S> {
 /// Folds a chunk in interleaved lanes.
 #[inline(always)]
 fn in_lanes<S: Step>(x: &[S::In], param: S::Param) -> S::Acc {
-    let mut lanes = [S::START; LANES];
-    let lanes = &mut lanes[..width()];
-    groups::<S>(x, x.len() / LANES, param, lanes);
-    finish_lanes::<S>(lanes, &x[x.len() / LANES * LANES..], param)
+    let mut acc = [S::START; LANES];
+    let width = unknown(lanes(x.len()));
+    let acc = &mut acc[..width];
+    let whole = x.len() / width;
+    groups::<S>(x, whole, param, acc);
+    finish_lanes::<S>(acc, &x[whole * width..], param)
 }
 
-/// The number of lanes, unknown to the compiler: a loop over so many it makes of vectors, one that
-/// it can unroll it turns into single numbers.
+/// A number of lanes that the compiler does not know: of a loop over so many it makes vectors, one
+/// that it can unroll it turns into single numbers.
 #[inline(always)]
-fn width() -> usize {
-    std::hint::black_box(LANES).min(LANES)
+fn unknown(lanes: usize) -> usize {
+    std::hint::black_box(lanes).clamp(1, LANES)
 }
 
 /// Several rows of `n` numbers, each as [`in_lanes`] folds it.
 #[inline(always)]
 fn in_streams<S: Step>(x: &[S::In], n: usize, params: &[S::Param], out: &mut [S::Acc]) {
     let mut lanes = [[S::START; LANES]; STREAMS];
-    let width = width();
+    let width = unknown(LANES);
     let whole = n / LANES;
     let mut g = 0;
     while g < whole {
@@ -127,12 +127,10 @@ fn groups<S: Step>(x: &[S::In], count: usize, param: S::Param, lanes: &mut [S::A
     let mut g = 0;
     if S::CHEAP {
         while g + 4 <= count {
-            let x = &x[g * LANES..(g + 4) * LANES];
-            let (a, b) = (&x[..len], &x[LANES..LANES + len]);
-            let (c, d) = (
-                &x[2 * LANES..2 * LANES + len],
-                &x[3 * LANES..3 * LANES + len],
-            );
+            let x = &x[g * len..(g + 4) * len];
+            let (a, x) = x.split_at(len);
+            let (b, x) = x.split_at(len);
+            let (c, d) = x.split_at(len);
             let mut l = 0;
             while l < len {
                 let two = S::step(S::step(lanes[l], a[l], param), b[l], param);
@@ -143,7 +141,7 @@ fn groups<S: Step>(x: &[S::In], count: usize, param: S::Param, lanes: &mut [S::A
         }
     }
     while g < count {
-        let x = &x[g * LANES..g * LANES + len];
+        let x = &x[g * len..(g + 1) * len];
         let mut l = 0;
         while l < len {
             lanes[l] = S::step(lanes[l], x[l], param);
@@ -161,7 +159,7 @@ fn finish_lanes<S: Step>(lanes: &mut [S::Acc], rest: &[S::In], param: S::Param) 
         lanes[l] = S::step(lanes[l], rest[l], param);
         l += 1;
     }
-    let mut half = LANES / 2;
+    let mut half = lanes.len() / 2;
     while half > 0 {
         let mut l = 0;
         while l < half {

@@ -1,10 +1,10 @@
 //! Many numbers to one: a strided array folded over some of its axes.
 //!
 //! The order in which the numbers of one result are folded follows from how many there are and from
-//! nothing else: up to [`SEQUENCE`] one after the other; more in [`LANES`] interleaved lanes within
-//! chunks of [`CHUNK`], the lanes and then the chunks joined in a balanced tree. So a result has
-//! the same bits for any layout of the same values and any number of threads, and the error of a
-//! sum grows with the logarithm of its length at most.
+//! nothing else: up to `SEQUENCE` one after the other; more in `FEW_LANES` or `LANES` interleaved
+//! lanes within chunks of `CHUNK`, the lanes and then the chunks joined in a balanced tree. So a
+//! result has the same bits for any layout of the same values and any number of threads, and the
+//! error of a sum grows with the logarithm of its length at most.
 //!
 //! Memory is read in the order in which it lies. Where the numbers of one result lie together a
 //! chunk is a slice (`rows`); where those of neighbouring results do, many results are folded side
@@ -28,8 +28,12 @@ use smallvec::SmallVec;
 
 /// Numbers that are folded one after the other.
 const SEQUENCE: usize = 16;
-/// Interleaved lanes in which more are folded: four vectors of eight.
+/// Interleaved lanes in which up to [`LONG`] are folded: a vector.
+const FEW_LANES: usize = 8;
+/// Interleaved lanes in which more are folded: four vectors.
 const LANES: usize = 32;
+/// From here on all lanes are used.
+const LONG: usize = 256;
 /// Numbers of one result that are folded before partial results are joined.
 const CHUNK: usize = 4096;
 /// Numbers that are packed at a time.
@@ -69,8 +73,15 @@ fn tree<I, A, P>(fold: &dyn Fold<I, A, P>, partial: &mut [A], mut count: usize, 
 }
 
 /// How many lanes the numbers of a chunk are folded in.
+#[inline(always)]
 fn lanes(n: usize) -> usize {
-    if n <= SEQUENCE { 1 } else { LANES }
+    if n <= SEQUENCE {
+        1
+    } else if n < LONG {
+        FEW_LANES
+    } else {
+        LANES
+    }
 }
 
 /// Sizes and steps of axes in the order in which they are walked over.

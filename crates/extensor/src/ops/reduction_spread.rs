@@ -247,7 +247,7 @@ impl Rule for Std {
 ///
 /// ```
 /// use extensor::{norm, tensor};
-/// assert_eq!(norm(&tensor([3e200, 4e200]), .., false)?.item::<f64>()?, 5e200);
+/// assert_eq!(norm(&tensor([3.0, -4.0]), .., false)?.item::<f64>()?, 5.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 pub fn norm(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
