@@ -180,7 +180,7 @@ fn error_plot(steps: &[Step]) -> String {
     let power = |v: f64| format!("1e{v:.0}");
     frame(
         &path("y", points),
-        [eps.low, eps.high].map(|v| (eps.x(v).min(WIDTH - 20.0), format!("ε = {}", power(v)))),
+        [eps.low, eps.high].map(|v| (eps.x(v).min(WIDTH - 30.0), format!("ε = {}", power(v)))),
         [error.low, error.high].map(|v| (error.y(v) + 3.0, power(v))),
         "error against ε",
     )
@@ -232,8 +232,14 @@ fn function_plot(curves: &Curves) -> String {
         path(class, points.map(|(&x, &y)| (across.x(x), up.y(y))))
     };
     let number = |v: f64| format!("{v:.1}");
+    let zero = if up.low < 0.0 && up.high > 0.0 {
+        let (left, right) = (across.x(across.low), across.x(across.high));
+        path("axis", [(left, up.y(0.0)), (right, up.y(0.0))].into_iter())
+    } else {
+        String::new()
+    };
     frame(
-        &(line("y", &curves.y) + &line("dy", &curves.dy)),
+        &(zero + &line("y", &curves.y) + &line("dy", &curves.dy)),
         [across.low, across.high].map(|v| (across.x(v).min(WIDTH - 16.0), number(v))),
         [up.low, up.high].map(|v| (up.y(v) + 3.0, number(v))),
         "the function and its derivative",

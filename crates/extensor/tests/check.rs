@@ -18,7 +18,7 @@ fn sin_right(grad: &Tensor, x: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn report(f: fn(&Tensor) -> Result<Tensor>, back: Pull, x: &Tensor, options: &Options) -> Report {
-    check_gradient(|x| f(&x[0]), back, &[x.clone()], options).unwrap()
+    check_gradient(|x| f(&x[0]), back, std::slice::from_ref(x), options).unwrap()
 }
 
 fn points(count: usize) -> Tensor {
@@ -409,7 +409,7 @@ fn numerical_gradients_are_those_of_calculus_and_leave_their_input_alone() {
     let x = points(10);
     let before = x.to_vec::<f64>().unwrap();
     let options = Options::default();
-    let found = numerical_gradient(|x| exp(&x[0]), &[x.clone()], &options).unwrap();
+    let found = numerical_gradient(|x| exp(&x[0]), std::slice::from_ref(&x), &options).unwrap();
     assert_eq!(x.to_vec::<f64>().unwrap(), before);
     let want = multiply(&found.cotangent, &exp(&x).unwrap()).unwrap();
     assert!(found.gradients[0].allclose(&want, Tolerance::new(1e-8, 1e-10)));

@@ -258,5 +258,5 @@ pub(crate) fn convergence(
             error,
         })
     };
-    (-22..=-3).rev().map(step).collect()
+    (-22..=-4).rev().map(step).collect()
 }

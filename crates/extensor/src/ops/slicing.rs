@@ -32,7 +32,7 @@ pub fn slice(
     apply_one(&Slice::new(axis, start.into(), stop.into(), step), &[x])
 }
 
-/// The gradient of [`slice`]: `grad_output` where the elements came from, 0 elsewhere.
+/// The gradient of [`slice()`]: `grad_output` where the elements came from, 0 elsewhere.
 pub fn slice_backward(
     grad_output: &Tensor,
     input_shape: &[usize],

@@ -7,7 +7,7 @@ use crate::check::prepare::random_like;
 use crate::check::{Arrangement, repeated};
 use crate::operation::{Operation, husk};
 use crate::samples::Sample;
-use crate::{DType, Key, Result, Tensor, Tolerance, ops};
+use crate::{DType, Error, Key, Result, Tensor, Tolerance, ops};
 
 /// An operation called at a sample in some dtype.
 struct Call<'a> {
@@ -102,6 +102,12 @@ pub(super) fn check(
         let verdicts = expanded(&call, key).map_err(failed("broadcast"))?;
         both("arrangements", ", broadcast", verdicts);
     }
+    if dtype == DType::F32 {
+        let verdict = mixed(&call, key).map_err(failed("mixed dtypes"))?;
+        if let Some(verdict) = verdict {
+            log.check("mixed dtypes", || place(" and f64"), verdict);
+        }
+    }
     if dtype != DType::F64 {
         let measured = against_f64(&call, sample.smooth).map_err(failed("in f64"))?;
         for (what, ratio) in measured {
@@ -162,6 +168,31 @@ fn expanded(call: &Call, key: Key) -> Result<[Verdict; 2]> {
             [Err(message), Ok(())]
         }
     })
+}
+
+/// Inputs of several float dtypes either are refused or promote: the bits are those of the widest
+/// dtype, and each gradient has its own input's. `None` where there are not two float inputs.
+fn mixed(call: &Call, key: Key) -> Result<Option<Verdict>> {
+    let mut floats = (0..call.inputs.len()).filter(|&i| call.inputs[i].dtype().is_float());
+    let (Some(narrow), Some(_)) = (floats.next(), floats.next()) else {
+        return Ok(None);
+    };
+    let wide = cast_floats(&call.inputs, DType::F64)?;
+    let mut inputs = wide.clone();
+    inputs[narrow] = call.inputs[narrow].clone();
+    let mixed = match Call::new(call.op, inputs, key) {
+        Ok(mixed) => mixed,
+        Err(Error::MixedDTypes { .. } | Error::DType { .. }) => return Ok(Some(Ok(()))),
+        Err(other) => return Ok(Some(Err(format!("refused by another error: {other}")))),
+    };
+    let mut want = Call::new(call.op, wide, key)?;
+    if call.wanted[narrow] {
+        let slot = call.wanted[..narrow].iter().filter(|w| **w).count();
+        want.gradients[slot] = ops::cast(&want.gradients[slot], DType::F32)?;
+    }
+    let outputs = bit_differences(&mixed.outputs, &want.outputs);
+    let gradients = bit_differences(&mixed.gradients, &want.gradients);
+    Ok(Some(outputs.or(gradients).map_or(Ok(()), Err)))
 }
 
 /// The errors against the `f64` operation on the same inputs: of the outputs, and of the gradients
