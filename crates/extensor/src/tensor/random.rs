@@ -116,6 +116,7 @@ impl Key {
 
 /// The largest value of the dtype below `high`: rounding must not reach an open end.
 fn below(high: f64, dtype: DType) -> f64 {
+    #[allow(clippy::useless_conversion)] // f64 is one of the types
     let round = |x: f64| match_float!(dtype, T => f64::from(from_f64::<T>(x)), else x);
     let mut step = high.abs().max(f64::MIN_POSITIVE) * dtype.epsilon() / 4.0;
     while step > 0.0 && step.is_finite() {

@@ -92,6 +92,7 @@ impl Tensor {
 
     /// All elements as `f64`, in row-major order, whatever the dtype (true is 1; 64-bit integers
     /// beyond 2⁵³ round).
+    #[allow(clippy::useless_conversion)] // f64 is one of the types
     pub fn to_f64_vec(&self) -> Vec<f64> {
         fn all<T: extensor_kernels::native::Native>(x: &Tensor, f: impl Fn(T) -> f64) -> Vec<f64> {
             let mut values = vec![T::ZERO; x.len()];

@@ -228,9 +228,9 @@ fn reduced(draw: &mut Draw, name: &'static str) -> (Array, Params) {
         list.as_ref()
             .is_none_or(|l: &Vec<i64>| l.iter().any(|&a| a.rem_euclid(n as i64) == i as i64))
     };
-    for i in 0..n {
-        if shape[i] == 0 && mask(i) && !of_nothing {
-            shape[i] = 2;
+    for (i, size) in shape.iter_mut().enumerate() {
+        if *size == 0 && mask(i) && !of_nothing {
+            *size = 2;
         }
     }
     let range = if name == "prod" && shape.iter().any(|&s| s > 7) {

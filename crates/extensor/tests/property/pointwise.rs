@@ -18,8 +18,6 @@ pub enum Takes {
 pub struct Context {
     /// The dtype of the gradient that comes in.
     pub dtype: DType,
-    /// The largest finite value of the gradient that goes out.
-    pub limit: f64,
 }
 
 impl Context {
@@ -36,7 +34,8 @@ impl Context {
 
     /// Finite inputs give finite gradients where the derivative is singular.
     pub fn saturated(self, gradient: f64) -> f64 {
-        gradient.clamp(-self.limit, self.limit)
+        let limit = self.dtype.max_finite();
+        gradient.clamp(-limit, limit)
     }
 }
 

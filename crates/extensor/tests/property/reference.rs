@@ -248,13 +248,7 @@ fn pointwise_backward(
         return None;
     }
     let work = working(g.dtype);
-    // Several copies are added up, and other dtypes rounded, beyond the reach of a rule: there a
-    // sum may leave the range of the operand's dtype.
-    let alone = operand.shape == g.shape && operand.dtype == g.dtype;
-    let context = Context {
-        dtype: g.dtype,
-        limit: if alone { operand.dtype } else { work }.max_finite(),
-    };
+    let context = Context { dtype: g.dtype };
     Some(reduced(operand, g, |index, k| {
         let element = |x: &Array| x.floats()[ravel_broadcast(index, &x.shape)];
         let mut x = [0.0; 2];

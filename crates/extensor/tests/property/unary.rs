@@ -33,13 +33,13 @@ pub fn find(name: &str) -> Option<Pointwise> {
         },
         "log2" => Pointwise {
             float: |x| x[0].log2(),
-            gradient: Some(|g, x, _, _, c| c.saturated(g / (guard(x[0]) * LN_2))),
+            gradient: Some(|g, x, _, _, c| c.saturated(g / guard(x[0]) / LN_2)),
             ranges: POSITIVE,
             ..UNARY
         },
         "log10" => Pointwise {
             float: |x| x[0].log10(),
-            gradient: Some(|g, x, _, _, c| c.saturated(g / (guard(x[0]) * LN_10))),
+            gradient: Some(|g, x, _, _, c| c.saturated(g / guard(x[0]) / LN_10)),
             ranges: POSITIVE,
             ..UNARY
         },

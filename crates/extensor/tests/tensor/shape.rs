@@ -8,7 +8,8 @@ fn zeros(shape: &[usize]) -> Tensor {
 
 #[test]
 fn shapes_broadcast_as_numpy_says() {
-    let cases: [(&[usize], &[usize], Option<&[usize]>); 7] = [
+    type Sizes = &'static [usize];
+    let cases: [(Sizes, Sizes, Option<Sizes>); 7] = [
         (&[], &[], Some(&[])),
         (&[3, 4], &[4], Some(&[3, 4])),
         (&[3, 1, 5], &[4, 5], Some(&[3, 4, 5])),
