@@ -97,13 +97,17 @@ pub(super) fn multiply_matrices(
 ) -> Result<Tensor> {
     let Spec { shape, dtype } = spec;
     let (a, b) = (ops::cast(a, dtype)?, ops::cast(b, dtype)?);
-    // A batch of matrices times one matrix is one tall matrix times it.
-    if a.ndim() > 2
-        && b.ndim() == 2
-        && let Some(rows) = tall(&a)
-    {
-        let flat = Shape::from([rows.shape()[0], b.shape()[1]]);
-        return ops::reshape(&product(op, &rows, &b, None, flat)?, &shape);
+    // A batch of matrices times one matrix is one tall matrix times it. With single rows it has to
+    // be, whatever the strides: a product of a row is summed in another order than one of a matrix,
+    // and the layout must not show in the bits.
+    if a.ndim() > 2 && b.ndim() == 2 {
+        let single = a.shape()[a.ndim() - 2] == 1;
+        let rows =
+            tall(&a).map_or_else(|| single.then(|| tall_copy(&a)).transpose(), |t| Ok(Some(t)))?;
+        if let Some(rows) = rows {
+            let flat = Shape::from([rows.shape()[0], b.shape()[1]]);
+            return ops::reshape(&product(op, &rows, &b, None, flat)?, &shape);
+        }
     }
     let (row, column) = (a.ndim() == 1, b.ndim() == 1);
     let a = if row { with_axis(&a, 0) } else { a };
