@@ -27,12 +27,7 @@ struct Options {
 
 fn options() -> Result<Options, String> {
     let python = std::env::var("EXTENSOR_BENCH_PYTHON").unwrap_or_else(|_| "python3".into());
-    let mut options = Options {
-        threads: vec![1, 2],
-        only: None,
-        python,
-        turns: 7,
-    };
+    let mut options = Options { threads: vec![1, 2], only: None, python, turns: 7 };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{flag} needs a value"));
@@ -64,20 +59,14 @@ fn main() {
         let mut peer = Peer::start(&options.python, threads);
         let version = peer
             .as_ref()
-            .map_or("not found; give a Python that has it with --python", |p| {
-                &p.version
-            });
+            .map_or("not found; give a Python that has it with --python", |p| &p.version);
         println!("\n{threads} thread(s), PyTorch {version}; milliseconds, median and minimum");
         println!(
             "{:28} {:>10} {:>10}   {:>10} {:>10}   {:>7} {:>7}",
             "", "ours", "", "PyTorch", "", "ratio", "(min)"
         );
         for mut workload in work::all() {
-            if options
-                .only
-                .as_ref()
-                .is_some_and(|word| !workload.name.contains(word.as_str()))
-            {
+            if options.only.as_ref().is_some_and(|word| !workload.name.contains(word.as_str())) {
                 continue;
             }
             run(&mut workload, peer.as_mut(), options.turns);
@@ -109,12 +98,7 @@ fn run(workload: &mut work::Workload, mut peer: Option<&mut Peer>, turns: usize)
         std::thread::sleep(Duration::from_millis(3));
     }
     let (median, least) = summary(&mut ours);
-    print!(
-        "{:28} {} {}",
-        workload.name,
-        milliseconds(median),
-        milliseconds(least)
-    );
+    print!("{:28} {} {}", workload.name, milliseconds(median), milliseconds(least));
     if theirs.is_empty() {
         return println!();
     }
@@ -136,9 +120,5 @@ fn summary(times: &mut [f64]) -> (f64, f64) {
 
 fn milliseconds(seconds: f64) -> String {
     let ms = seconds * 1e3;
-    if ms < 0.1 {
-        format!("{ms:10.6}")
-    } else {
-        format!("{ms:10.3}")
-    }
+    if ms < 0.1 { format!("{ms:10.6}") } else { format!("{ms:10.3}") }
 }

@@ -27,12 +27,7 @@ impl Peer {
         let mut greeting = String::new();
         answers.read_line(&mut greeting).ok()?;
         let version = greeting.trim().strip_prefix("ready ")?.to_string();
-        Some(Peer {
-            version,
-            process,
-            questions,
-            answers,
-        })
+        Some(Peer { version, process, questions, answers })
     }
 
     /// The seconds that each of some repetitions of a workload took.

@@ -29,12 +29,7 @@ pub fn all() -> Vec<Workload> {
             list.push(matmul(layout, m, k, n));
         }
     }
-    for (m, k, n) in [
-        (64, 64, 64),
-        (128, 512, 10),
-        (128, 784, 512),
-        (2048, 384, 384),
-    ] {
+    for (m, k, n) in [(64, 64, 64), (128, 512, 10), (128, 784, 512), (2048, 384, 384)] {
         list.push(matmul("nn", m, k, n));
     }
     list
@@ -44,10 +39,7 @@ fn elementwise() -> Vec<Workload> {
     const MILLIONS: usize = 1 << 24;
     let (a, b) = (random(1, &[MILLIONS]), random(2, &[MILLIONS]));
     let square = made(extensor::reshape(&a, [4096, 4096]));
-    let other = made(extensor::transpose(
-        &made(extensor::reshape(&b, [4096, 4096])),
-        None,
-    ));
+    let other = made(extensor::transpose(&made(extensor::reshape(&b, [4096, 4096])), None));
     let (small, few) = (random(3, &[16]), random(4, &[16]));
     type Work = Box<dyn FnMut() -> Result<Tensor>>;
     let large: Vec<(&str, Work)> = vec![
@@ -107,10 +99,7 @@ fn elementwise() -> Vec<Workload> {
                 move || extensor::erf(&a)
             }),
         ),
-        (
-            "add_transposed",
-            Box::new(move || extensor::add(&square, &other)),
-        ),
+        ("add_transposed", Box::new(move || extensor::add(&square, &other))),
         (
             "small_add",
             Box::new({
@@ -125,10 +114,7 @@ fn elementwise() -> Vec<Workload> {
                 move || extensor::exp(&a)
             }),
         ),
-        (
-            "small_sum",
-            Box::new(move || extensor::sum(&small, None, false)),
-        ),
+        ("small_sum", Box::new(move || extensor::sum(&small, None, false))),
     ];
     large
         .into_iter()

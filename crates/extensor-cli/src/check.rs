@@ -97,18 +97,10 @@ fn bar(length: usize) -> ProgressBar {
 }
 
 fn describe(output: &mut Output, outcome: &Outcome, width: usize) {
-    let Outcome {
-        name,
-        checks,
-        worst,
-        time,
-        ..
-    } = outcome;
+    let Outcome { name, checks, worst, time, .. } = outcome;
     let time = milliseconds(*time);
     let state = if outcome.passed() { "" } else { "  FAILED" };
-    output.line(&format!(
-        "{name:width$}  {checks:>6}  {worst:>15.3}  {time:>9}{state}"
-    ));
+    output.line(&format!("{name:width$}  {checks:>6}  {worst:>15.3}  {time:>9}{state}"));
     if outcome.checks == 0 {
         output.line("  nothing was checked");
     }
@@ -164,10 +156,7 @@ fn run_golden(arguments: &Arguments, folder: &std::path::Path) -> Result<bool, S
     let (passed, failed) = (summary.passed, summary.failures.len());
     if passed + failed == 0 {
         let folder = folder.display();
-        return Err(format!(
-            "{folder} has no case of an operation {:?}",
-            arguments.name
-        ));
+        return Err(format!("{folder} has no case of an operation {:?}", arguments.name));
     }
     if let Some(path) = &arguments.json {
         file::write(path, &json::golden(&summary))?;

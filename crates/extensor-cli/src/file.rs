@@ -23,9 +23,7 @@ pub fn write(path: &Path, contents: &str) -> Result<(), String> {
 }
 
 fn replace(target: &Path, contents: &str) -> io::Result<()> {
-    let name = target
-        .file_name()
-        .ok_or_else(|| io::Error::other("it has no file name"))?;
+    let name = target.file_name().ok_or_else(|| io::Error::other("it has no file name"))?;
     let folder = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),
@@ -35,10 +33,7 @@ fn replace(target: &Path, contents: &str) -> io::Result<()> {
     beside.push(format!(".{}.tmp", std::process::id()));
     let beside = folder.join(beside);
     let fill = || -> io::Result<()> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&beside)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
         file.write_all(contents.as_bytes())?;
         file.sync_all()?;
         drop(file);

@@ -133,8 +133,7 @@ fn check_case(case: &Case, tensors: &SafeTensors) -> Result<(), String> {
     call.agrees(&single, Tolerance::new(1e-4, 1e-5 * size))
         .map_err(|reason| format!("in f32: {reason}"))?;
     for dtype in [DType::F16, DType::BF16] {
-        call.rounds(dtype, size)
-            .map_err(|reason| format!("in {dtype}: {reason}"))?;
+        call.rounds(dtype, size).map_err(|reason| format!("in {dtype}: {reason}"))?;
     }
     Ok(())
 }
@@ -150,9 +149,7 @@ fn load<'a>(case: &'a Case, tensors: &SafeTensors) -> Result<Call<'a>, String> {
         }
     }
     if let Some(stray) = case.grads.iter().find(|g| !case.inputs.contains(g)) {
-        return Err(format!(
-            "{stray:?} is to be differentiated by, and is no input"
-        ));
+        return Err(format!("{stray:?} is to be differentiated by, and is no input"));
     }
     let get = |kind: &str| tensor(tensors, &format!("{}/{kind}", case.id));
     let wanted: Vec<bool> = case.inputs.iter().map(|n| case.grads.contains(n)).collect();
@@ -166,11 +163,7 @@ fn load<'a>(case: &'a Case, tensors: &SafeTensors) -> Result<Call<'a>, String> {
             .map(|name| get(&format!("in/{name}")))
             .collect::<Result<_, _>>()?,
         out: get("out")?,
-        cotangent: if wanted.contains(&true) {
-            Some(get("cotangent")?)
-        } else {
-            None
-        },
+        cotangent: if wanted.contains(&true) { Some(get("cotangent")?) } else { None },
         grads: differentiated
             .map(|name| Ok((name.as_str(), get(&format!("grad/{name}"))?)))
             .collect::<Result<_, String>>()?,
@@ -183,11 +176,7 @@ impl Call<'_> {
         let inputs: Vec<&Tensor> = inputs.iter().collect();
         let mut outputs = apply(&*self.op, &inputs).map_err(text)?;
         if outputs.len() != 1 {
-            return Err(format!(
-                "{} has {} outputs",
-                self.record.name,
-                outputs.len()
-            ));
+            return Err(format!("{} has {} outputs", self.record.name, outputs.len()));
         }
         Ok(outputs.swap_remove(0))
     }
@@ -247,13 +236,8 @@ impl Call<'_> {
     fn magnitude(&self) -> f64 {
         let grads = self.grads.iter().map(|(_, g)| g);
         let all = self.inputs.iter().chain([&self.out]).chain(grads);
-        let values = all
-            .filter(|x| x.dtype().is_float())
-            .flat_map(Tensor::to_f64_vec);
-        values
-            .map(f64::abs)
-            .filter(|v| v.is_finite())
-            .fold(1.0, f64::max)
+        let values = all.filter(|x| x.dtype().is_float()).flat_map(Tensor::to_f64_vec);
+        values.map(f64::abs).filter(|v| v.is_finite()).fold(1.0, f64::max)
     }
 }
 
@@ -261,31 +245,14 @@ impl Call<'_> {
 /// be infinite or its largest number.
 fn close(what: &str, got: &Tensor, want: &Tensor, tolerance: Tolerance) -> Result<(), String> {
     if got.shape() != want.shape() {
-        return Err(format!(
-            "{what} has shape {}, not {}",
-            got.shape(),
-            want.shape()
-        ));
+        return Err(format!("{what} has shape {}, not {}", got.shape(), want.shape()));
     }
     let kinds = (got.dtype().kind(), want.dtype().kind());
     if kinds.0 != kinds.1 {
-        return Err(format!(
-            "{what} has dtype {}, not {}",
-            got.dtype(),
-            want.dtype()
-        ));
+        return Err(format!("{what} has dtype {}, not {}", got.dtype(), want.dtype()));
     }
-    let limit = if got.dtype().is_float() {
-        got.dtype().max_finite()
-    } else {
-        f64::INFINITY
-    };
-    for (i, (y, exact)) in got
-        .to_f64_vec()
-        .into_iter()
-        .zip(want.to_f64_vec())
-        .enumerate()
-    {
+    let limit = if got.dtype().is_float() { got.dtype().max_finite() } else { f64::INFINITY };
+    for (i, (y, exact)) in got.to_f64_vec().into_iter().zip(want.to_f64_vec()).enumerate() {
         let beyond = exact.abs() >= limit && y.abs() >= limit && y.signum() == exact.signum();
         if !beyond && !tolerance.allows(y, exact) {
             let (error, bound) = ((y - exact).abs(), tolerance.bound(exact));
@@ -299,11 +266,7 @@ fn close(what: &str, got: &Tensor, want: &Tensor, tolerance: Tolerance) -> Resul
 
 fn cast_floats(tensors: &[Tensor], dtype: DType) -> Result<Vec<Tensor>, String> {
     let cast = |x: &Tensor| {
-        if x.dtype().is_float() {
-            extensor::cast(x, dtype).map_err(text)
-        } else {
-            Ok(x.clone())
-        }
+        if x.dtype().is_float() { extensor::cast(x, dtype).map_err(text) } else { Ok(x.clone()) }
     };
     tensors.iter().map(cast).collect()
 }
@@ -357,9 +320,7 @@ fn tensor(tensors: &SafeTensors, name: &str) -> Result<Tensor, String> {
         Dtype::I64 => Tensor::from_vec(words().map(|b| i64::from_le_bytes(*b)).collect(), shape),
         Dtype::BOOL => Tensor::from_vec(found.data().iter().map(|b| *b != 0).collect(), shape),
         other => {
-            return Err(format!(
-                "tensor {name:?} has dtype {other:?}, expected F64, I64 or BOOL"
-            ));
+            return Err(format!("tensor {name:?} has dtype {other:?}, expected F64, I64 or BOOL"));
         }
     };
     made.map_err(|error| format!("tensor {name:?}: {error}"))

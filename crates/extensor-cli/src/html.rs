@@ -48,11 +48,7 @@ fn section(plan: &Plan, outcome: &Outcome) -> String {
     let Ok(record) = catalogue::find(outcome.name) else {
         return String::new();
     };
-    let state = if outcome.passed() {
-        ""
-    } else {
-        " <span class=\"failed\">failed</span>"
-    };
+    let state = if outcome.passed() { "" } else { " <span class=\"failed\">failed</span>" };
     let mut text = format!(
         "<h2 id=\"{0}\">{0}{state}</h2>\n<p><code>{1}</code> {2}; {3}<br>\n\
          {4} checks, worst error {5:.3} of the tolerance, {6:.1} ms</p>\n",
@@ -85,10 +81,7 @@ fn section(plan: &Plan, outcome: &Outcome) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A stretch of numbers shown along an axis.
@@ -100,25 +93,13 @@ struct Range {
 
 impl Range {
     fn of(values: impl Iterator<Item = f64>) -> Option<Range> {
-        let mut range = Range {
-            low: f64::INFINITY,
-            high: f64::NEG_INFINITY,
-        };
+        let mut range = Range { low: f64::INFINITY, high: f64::NEG_INFINITY };
         for value in values.filter(|v| v.is_finite()) {
-            range = Range {
-                low: range.low.min(value),
-                high: range.high.max(value),
-            };
+            range = Range { low: range.low.min(value), high: range.high.max(value) };
         }
         let flat = range.low == range.high;
-        let widened = Range {
-            low: range.low - 0.5,
-            high: range.high + 0.5,
-        };
-        range
-            .low
-            .is_finite()
-            .then_some(if flat { widened } else { range })
+        let widened = Range { low: range.low - 0.5, high: range.high + 0.5 };
+        range.low.is_finite().then_some(if flat { widened } else { range })
     }
 
     fn x(self, value: f64) -> f64 {
@@ -174,9 +155,7 @@ fn error_plot(steps: &[Step]) -> String {
     let (Some(eps), Some(error)) = (eps, error) else {
         return String::new();
     };
-    let points = steps
-        .iter()
-        .map(|s| (eps.x(log(s.eps)), error.y(log(s.error))));
+    let points = steps.iter().map(|s| (eps.x(log(s.eps)), error.y(log(s.error))));
     let power = |v: f64| format!("1e{v:.0}");
     frame(
         &path("y", points),
@@ -202,23 +181,15 @@ fn curves(record: &'static Record, seed: u64) -> Option<Curves> {
     let values: Vec<f64> = smooth.flat_map(|s| s.inputs[0].to_f64_vec()).collect();
     let range = Range::of(values.into_iter())?;
     // With the parameters of the first sample: those without defaults are given there.
-    let params = samples
-        .first()
-        .map_or_else(Params::new, |s| s.params.clone());
+    let params = samples.first().map_or_else(Params::new, |s| s.params.clone());
     let op = record.operation(&params).ok()?;
     let x = Tensor::linspace(range.low, range.high, 241, DType::F64).ok()?;
     let outputs = apply(&*op, &[&x]).ok()?;
-    let y = outputs
-        .first()
-        .filter(|y| y.dtype().is_float() && y.shape() == x.shape())?;
+    let y = outputs.first().filter(|y| y.dtype().is_float() && y.shape() == x.shape())?;
     let ones = y.ones_like().ok()?;
     let grads = operation::backward(&*op, &[&ones], &[&x], &[y], &[true]).ok()?;
     let dy = grads.into_iter().next().flatten()?;
-    Some(Curves {
-        x: x.to_f64_vec(),
-        y: y.to_f64_vec(),
-        dy: dy.to_f64_vec(),
-    })
+    Some(Curves { x: x.to_f64_vec(), y: y.to_f64_vec(), dy: dy.to_f64_vec() })
 }
 
 fn function_plot(curves: &Curves) -> String {

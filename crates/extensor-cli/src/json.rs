@@ -21,11 +21,8 @@ pub fn suite(plan: &Plan, outcomes: &[Outcome]) -> String {
 }
 
 fn operation(outcome: &Outcome) -> Value {
-    let kinds: serde_json::Map<String, Value> = outcome
-        .kinds
-        .iter()
-        .map(|(kind, count)| (kind.to_string(), json!(count)))
-        .collect();
+    let kinds: serde_json::Map<String, Value> =
+        outcome.kinds.iter().map(|(kind, count)| (kind.to_string(), json!(count))).collect();
     let failures: Vec<Value> = outcome
         .failures
         .iter()

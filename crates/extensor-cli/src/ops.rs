@@ -12,10 +12,7 @@ use extensor::{DType, Tensor};
 /// Lists the catalogue by family.
 pub fn list() -> Result<bool, String> {
     let mut output = Output::default();
-    let width = CATALOGUE
-        .iter()
-        .map(|r| r.signature().chars().count())
-        .max();
+    let width = CATALOGUE.iter().map(|r| r.signature().chars().count()).max();
     let width = width.unwrap_or(0);
     let mut family: Option<Family> = None;
     for record in CATALOGUE {
@@ -25,17 +22,10 @@ pub fn list() -> Result<bool, String> {
             }
             output.line(&format!("{}", record.family));
         }
-        output.line(&format!(
-            "  {:width$}  {}",
-            record.signature(),
-            record.formula
-        ));
+        output.line(&format!("  {:width$}  {}", record.signature(), record.formula));
     }
     output.line("");
-    output.line(&format!(
-        "{} operations; `extensor ops NAME` shows one",
-        CATALOGUE.len()
-    ));
+    output.line(&format!("{} operations; `extensor ops NAME` shows one", CATALOGUE.len()));
     output.finish()?;
     Ok(true)
 }
@@ -57,9 +47,7 @@ pub fn show(name: &str) -> Result<bool, String> {
     field("domain", record.domain);
     field("conventions", record.conventions);
     for parameter in record.params {
-        let default = parameter
-            .default
-            .map_or(String::new(), |d| format!(" (default {d})"));
+        let default = parameter.default.map_or(String::new(), |d| format!(" (default {d})"));
         let text = format!("{}: {}{default}", parameter.name, parameter.what);
         field("parameter", &text);
     }
@@ -110,10 +98,7 @@ fn presentable(samples: &[Sample]) -> Option<&Sample> {
     };
     let few = |s: &&Sample| matches!(size(s), (1.., 2..=24));
     let some = |s: &&Sample| size(s).0 > 0;
-    let found = samples
-        .iter()
-        .find(few)
-        .or_else(|| samples.iter().find(some));
+    let found = samples.iter().find(few).or_else(|| samples.iter().find(some));
     found.or(samples.first())
 }
 
@@ -130,25 +115,12 @@ fn example(output: &mut Output, record: &'static Record, sample: &Sample) -> ext
     for (i, x) in inputs.iter().enumerate() {
         show(&input_name(record, i), x);
     }
-    let params: Vec<String> = sample
-        .params
-        .iter()
-        .map(|(n, v)| format!(", {n} = {v}"))
-        .collect();
+    let params: Vec<String> = sample.params.iter().map(|(n, v)| format!(", {n} = {v}")).collect();
     let arguments: Vec<String> = (0..inputs.len()).map(|i| input_name(record, i)).collect();
-    let call = format!(
-        "{}({}{})",
-        record.name,
-        arguments.join(", "),
-        params.concat()
-    );
+    let call = format!("{}({}{})", record.name, arguments.join(", "), params.concat());
     let several = results.len() > 1;
     for (k, y) in results.iter().enumerate() {
-        let part = if several {
-            format!("[{k}]")
-        } else {
-            String::new()
-        };
+        let part = if several { format!("[{k}]") } else { String::new() };
         show(&format!("{call}{part}"), y);
     }
     let wanted: Vec<bool> = inputs
@@ -159,22 +131,13 @@ fn example(output: &mut Output, record: &'static Record, sample: &Sample) -> ext
     if !wanted.contains(&true) || results.iter().any(|y| !y.dtype().is_float()) {
         return Ok(());
     }
-    let ones: Vec<Tensor> = results
-        .iter()
-        .map(Tensor::ones_like)
-        .collect::<Result<_, _>>()?;
+    let ones: Vec<Tensor> = results.iter().map(Tensor::ones_like).collect::<Result<_, _>>()?;
     let ones: Vec<&Tensor> = ones.iter().collect();
     let results: Vec<&Tensor> = results.iter().collect();
     let grads = operation::backward(&*op, &ones, &inputs, &results, &wanted)?;
     for (i, grad) in grads.iter().enumerate() {
         if let Some(grad) = grad {
-            show(
-                &format!(
-                    "gradient for {}, grad_output being ones",
-                    input_name(record, i)
-                ),
-                grad,
-            );
+            show(&format!("gradient for {}, grad_output being ones", input_name(record, i)), grad);
         }
     }
     Ok(())

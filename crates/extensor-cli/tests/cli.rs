@@ -35,16 +35,10 @@ fn check_prints_a_line_for_each_operation_and_a_summary() {
         .iter()
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    assert!(
-        names.contains(&"sqrt") && names.contains(&"square"),
-        "{text}"
-    );
+    assert!(names.contains(&"sqrt") && names.contains(&"square"), "{text}");
     assert!(names.iter().all(|n| n.starts_with("sq")), "{text}");
     let summary = lines[lines.len() - 1];
-    assert!(
-        summary.contains("checks in f16, bf16, f32, f64: all passed"),
-        "{summary}"
-    );
+    assert!(summary.contains("checks in f16, bf16, f32, f64: all passed"), "{summary}");
     assert!(summary.contains("seed 4"), "{summary}");
     // Nothing but lines where there is no terminal.
     assert!(!text.contains('\u{1b}') && err(&output).is_empty());
@@ -55,11 +49,7 @@ fn dtypes_narrow_the_check() {
     let checks = |arguments: &[&str]| {
         let text = out(&extensor(arguments));
         let line = text.lines().nth(1).unwrap().to_string();
-        line.split_whitespace()
-            .nth(1)
-            .unwrap()
-            .parse::<usize>()
-            .unwrap()
+        line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap()
     };
     let all = checks(&["check", "exp"]);
     let one = checks(&["check", "exp", "--dtype", "f32"]);
@@ -72,11 +62,7 @@ fn a_name_that_is_not_there_is_an_error_that_suggests_one() {
     for arguments in [["check", "sqqrt"], ["ops", "sqqrt"]] {
         let output = extensor(&arguments);
         assert_eq!(output.status.code(), Some(2));
-        assert!(
-            err(&output).contains("did you mean \"sqrt\"?"),
-            "{}",
-            err(&output)
-        );
+        assert!(err(&output).contains("did you mean \"sqrt\"?"), "{}", err(&output));
     }
 }
 
@@ -85,11 +71,7 @@ fn an_order_that_is_not_available_is_refused_and_not_passed() {
     let output = extensor(&["check", "exp", "--order", "2"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(err(&output).contains("order 2 is not available"));
-    assert!(
-        !extensor(&["check", "exp", "--dtype", "i32"])
-            .status
-            .success()
-    );
+    assert!(!extensor(&["check", "exp", "--dtype", "i32"]).status.success());
 }
 
 #[test]
@@ -105,11 +87,7 @@ fn json_and_html_are_written_whole() {
     assert_eq!(value["passed"], true);
     let operations = value["operations"].as_array().unwrap();
     assert!(operations.iter().all(|op| op["checks"].as_u64() > Some(0)));
-    assert!(
-        operations
-            .iter()
-            .any(|op| op["name"] == "log" && op["kinds"]["Taylor"].is_u64())
-    );
+    assert!(operations.iter().any(|op| op["name"] == "log" && op["kinds"]["Taylor"].is_u64()));
 
     let page = fs::read_to_string(&html).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
@@ -118,17 +96,11 @@ fn json_and_html_are_written_whole() {
     let section = &page[page.find("id=\"log\"").unwrap()..];
     let section = &section[..section.find("</table>").unwrap()];
     assert_eq!(section.matches("<svg").count(), 2);
-    assert!(
-        !section.contains("NaN") && !section.contains("inf"),
-        "{section}"
-    );
+    assert!(!section.contains("NaN") && !section.contains("inf"), "{section}");
     // Nothing is fetched from anywhere.
     assert!(!page.contains("http") && !page.contains("src="));
 
-    let left: Vec<_> = fs::read_dir(&folder)
-        .unwrap()
-        .map(|f| f.unwrap().file_name())
-        .collect();
+    let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
     fs::remove_dir_all(folder).unwrap();
 }
@@ -165,18 +137,11 @@ fn a_golden_case_that_fails_is_named_and_fails_the_run() {
     let manifest = fs::read_to_string(format!("{source}/manifest.json")).unwrap();
     let manifest = manifest.replacen("\"op\": \"add\"", "\"op\": \"frobnicate\"", 1);
     fs::write(folder.join("manifest.json"), manifest).unwrap();
-    fs::copy(
-        format!("{source}/tensors.safetensors"),
-        folder.join("tensors.safetensors"),
-    )
-    .unwrap();
+    fs::copy(format!("{source}/tensors.safetensors"), folder.join("tensors.safetensors")).unwrap();
     let output = extensor(&["check", "frob*", "--golden", folder.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     let text = out(&output);
-    assert!(
-        text.contains("FAILED add/000: there is no operation \"frobnicate\""),
-        "{text}"
-    );
+    assert!(text.contains("FAILED add/000: there is no operation \"frobnicate\""), "{text}");
     assert!(text.ends_with("\n0 passed, 1 failed\n"), "{text}");
     fs::remove_dir_all(folder).unwrap();
 }
@@ -198,20 +163,11 @@ fn ops_shows_every_operation_with_a_live_example() {
         let output = extensor(&["ops", record.name]);
         assert!(output.status.success(), "{}: {}", record.name, err(&output));
         let text = out(&output);
-        for part in [
-            record.formula,
-            record.derivative,
-            record.backward,
-            record.domain,
-        ] {
+        for part in [record.formula, record.derivative, record.backward, record.domain] {
             assert!(text.contains(part), "{}: {part}", record.name);
         }
         assert!(text.contains(&format!("\n{}(", record.name)), "{text}");
-        assert_eq!(
-            text.contains("gradient for "),
-            record.is_differentiable(),
-            "{text}"
-        );
+        assert_eq!(text.contains("gradient for "), record.is_differentiable(), "{text}");
     }
 }
 
@@ -234,15 +190,9 @@ fn a_reader_that_goes_away_is_no_reason_to_panic() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_an_error() {
-    let full = fs::OpenOptions::new()
-        .write(true)
-        .open("/dev/full")
-        .unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_extensor"))
-        .args(["ops"])
-        .stdout(full)
-        .output()
-        .unwrap();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_extensor")).args(["ops"]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(err(&output).contains("cannot write to standard output"));
 }
@@ -253,9 +203,7 @@ fn no_command_shows_the_help() {
     assert_eq!(output.status.code(), Some(2));
     let output = extensor(&["check", "--help"]);
     let text = out(&output);
-    for option in [
-        "--dtype", "--order", "--seed", "--json", "--html", "--golden",
-    ] {
+    for option in ["--dtype", "--order", "--seed", "--json", "--html", "--golden"] {
         assert!(text.contains(option), "{option}");
     }
 }

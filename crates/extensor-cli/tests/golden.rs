@@ -129,12 +129,7 @@ fn an_operation_an_input_or_a_parameter_that_does_not_exist_fails_by_name() {
     let input = edited("input", "\"inputs\": [\"a\"", "\"inputs\": [\"z\"");
     assert!(input.failures[0].reason.contains("\"z\""), "{input:?}");
     let parameter = edited("parameter", "\"params\": {}", "\"params\": {\"axis\": 1}");
-    assert!(
-        parameter.failures[0]
-            .reason
-            .contains("has no parameter \"axis\""),
-        "{parameter:?}"
-    );
+    assert!(parameter.failures[0].reason.contains("has no parameter \"axis\""), "{parameter:?}");
     let shape = edited("kind", "\"params\": {}", "\"params\": {\"axis\": {}}");
     assert!(shape.failures[0].reason.contains("axis"), "{shape:?}");
 }
@@ -142,10 +137,7 @@ fn an_operation_an_input_or_a_parameter_that_does_not_exist_fails_by_name() {
 #[test]
 fn a_tensor_that_is_missing_is_named() {
     let summary = edited("tensor", "\"id\": \"add/000\"", "\"id\": \"add/999\"");
-    assert!(
-        summary.failures[0].reason.contains("add/999/"),
-        "{summary:?}"
-    );
+    assert!(summary.failures[0].reason.contains("add/999/"), "{summary:?}");
 }
 
 #[test]
@@ -164,14 +156,10 @@ fn damaged_files_are_named() {
     error("huge-header", "tensors.safetensors", &|_| vec![0xff; 64]);
     let newer = |bytes: Vec<u8>| {
         let text = String::from_utf8(bytes).unwrap();
-        text.replacen("\"format\": 1", "\"format\": 2", 1)
-            .into_bytes()
+        text.replacen("\"format\": 1", "\"format\": 2", 1).into_bytes()
     };
     let message = error("format", "manifest.json", &newer);
     assert!(message.contains("format 2"), "{message}");
     let message = run_all(Path::new("/no/such/folder")).unwrap_err();
-    assert!(
-        message.contains("/no/such/folder/manifest.json"),
-        "{message}"
-    );
+    assert!(message.contains("/no/such/folder/manifest.json"), "{message}");
 }

@@ -66,41 +66,20 @@ impl Buffer {
     pub fn from_vec<T: Native>(mut values: Vec<T>) -> Buffer {
         let bytes = size_of_val(values.as_slice());
         let start = NonNull::from(values.as_mut_slice()).cast();
-        Buffer {
-            start,
-            bytes,
-            owner: Owner::Kept(Box::new(values)),
-        }
+        Buffer { start, bytes, owner: Owner::Kept(Box::new(values)) }
     }
 
     /// The buffer and whether it is all zeros.
     #[inline]
     fn raw(bytes: usize) -> Option<(Buffer, bool)> {
         let capacity = capacity(bytes)?;
-        let recycled = if capacity >= POOLED {
-            pool().take(capacity)
-        } else {
-            Drawers::take(capacity)
-        };
+        let recycled =
+            if capacity >= POOLED { pool().take(capacity) } else { Drawers::take(capacity) };
         if let Some(start) = recycled {
-            return Some((
-                Buffer {
-                    start,
-                    bytes,
-                    owner: Owner::Own(capacity),
-                },
-                false,
-            ));
+            return Some((Buffer { start, bytes, owner: Owner::Own(capacity) }, false));
         }
         let start = allocate(capacity)?;
-        Some((
-            Buffer {
-                start,
-                bytes,
-                owner: Owner::Own(capacity),
-            },
-            true,
-        ))
+        Some((Buffer { start, bytes, owner: Owner::Own(capacity) }, true))
     }
 
     /// Its length in bytes.
@@ -180,9 +159,7 @@ impl Drawers {
     #[inline]
     fn take(capacity: usize) -> Option<NonNull<u8>> {
         let take = |drawers: &RefCell<Drawers>| {
-            drawers.borrow_mut().0[Self::number(capacity)]
-                .pop()
-                .map(|Address(start)| start)
+            drawers.borrow_mut().0[Self::number(capacity)].pop().map(|Address(start)| start)
         };
         SMALL.try_with(take).ok().flatten()
     }
@@ -350,24 +327,16 @@ fn pool() -> &'static Pool {
 
 /// A quarter of the machine's memory, or what `EXTENSOR_POOL_MIB` says.
 fn default_limit() -> usize {
-    let asked = std::env::var("EXTENSOR_POOL_MIB")
-        .ok()
-        .and_then(|v| v.parse::<usize>().ok());
+    let asked = std::env::var("EXTENSOR_POOL_MIB").ok().and_then(|v| v.parse::<usize>().ok());
     asked.map_or_else(|| physical_memory() / 4, |mib| mib.saturating_mul(1 << 20))
 }
 
 #[cfg(unix)]
 fn physical_memory() -> usize {
     // SAFETY: sysconf only reads its argument.
-    let (pages, size) = unsafe {
-        (
-            libc::sysconf(libc::_SC_PHYS_PAGES),
-            libc::sysconf(libc::_SC_PAGESIZE),
-        )
-    };
-    usize::try_from(pages)
-        .unwrap_or(0)
-        .saturating_mul(usize::try_from(size).unwrap_or(0))
+    let (pages, size) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    usize::try_from(pages).unwrap_or(0).saturating_mul(usize::try_from(size).unwrap_or(0))
 }
 
 #[cfg(not(unix))]
@@ -378,10 +347,7 @@ fn physical_memory() -> usize {
 impl Pool {
     fn take(&self, capacity: usize) -> Option<NonNull<u8>> {
         let mut inner = self.shelves.lock().unwrap_or_else(|e| e.into_inner());
-        let at = inner
-            .shelves
-            .binary_search_by_key(&capacity, |s| s.0)
-            .ok()?;
+        let at = inner.shelves.binary_search_by_key(&capacity, |s| s.0).ok()?;
         // The newest is the most likely to be in the cache still.
         let (_, Address(start)) = inner.shelves[at].1.pop_back()?;
         inner.held -= capacity;
@@ -394,9 +360,7 @@ impl Pool {
         let entry = (inner.clock, Address(start));
         match inner.shelves.binary_search_by_key(&capacity, |s| s.0) {
             Ok(at) => inner.shelves[at].1.push_back(entry),
-            Err(at) => inner
-                .shelves
-                .insert(at, (capacity, VecDeque::from([entry]))),
+            Err(at) => inner.shelves.insert(at, (capacity, VecDeque::from([entry]))),
         }
         inner.held += capacity;
         let limit = self.limit.load(Ordering::Relaxed);
@@ -428,21 +392,13 @@ impl Shelves {
 
 /// How many bytes of free buffers are kept for reuse right now.
 pub fn pool_bytes() -> usize {
-    pool()
-        .shelves
-        .lock()
-        .unwrap_or_else(|e| e.into_inner())
-        .held
+    pool().shelves.lock().unwrap_or_else(|e| e.into_inner()).held
 }
 
 /// Sets how many bytes of free buffers are kept for reuse, and frees what is above that.
 pub fn set_pool_limit(bytes: usize) {
     pool().limit.store(bytes, Ordering::Relaxed);
-    pool()
-        .shelves
-        .lock()
-        .unwrap_or_else(|e| e.into_inner())
-        .shrink(bytes);
+    pool().shelves.lock().unwrap_or_else(|e| e.into_inner()).shrink(bytes);
 }
 
 #[cfg(test)]
@@ -456,10 +412,7 @@ mod tests {
                 let bytes = (1usize << shift) + extra;
                 let capacity = capacity(bytes).unwrap();
                 assert!(capacity >= bytes);
-                assert!(
-                    capacity <= bytes + bytes / 8 + 4096,
-                    "{bytes} -> {capacity}"
-                );
+                assert!(capacity <= bytes + bytes / 8 + 4096, "{bytes} -> {capacity}");
             }
         }
         assert_eq!(capacity(usize::MAX), None);
@@ -488,21 +441,13 @@ mod tests {
     fn small_buffers_cross_threads_and_outlive_them() {
         let made = std::thread::spawn(|| {
             let sizes = (0..POOLED).step_by(97);
-            sizes
-                .map(|bytes| Buffer::zeroed(bytes).unwrap())
-                .collect::<Vec<_>>()
+            sizes.map(|bytes| Buffer::zeroed(bytes).unwrap()).collect::<Vec<_>>()
         });
         for mut buffer in made.join().unwrap() {
             buffer.as_mut_slice::<u8>().fill(1);
         }
         for _ in 0..2 * KEPT {
-            assert!(
-                Buffer::zeroed(300)
-                    .unwrap()
-                    .as_slice::<u8>()
-                    .iter()
-                    .all(|&b| b == 0)
-            );
+            assert!(Buffer::zeroed(300).unwrap().as_slice::<u8>().iter().all(|&b| b == 0));
         }
     }
 
@@ -513,10 +458,6 @@ mod tests {
         let buffer = Buffer::from_vec(values);
         assert_eq!(buffer.as_slice::<f32>(), [1.0, 2.0, 3.0]);
         assert_eq!(buffer.as_slice::<f32>().as_ptr(), address);
-        assert!(
-            Buffer::from_vec(Vec::<f64>::new())
-                .as_slice::<f64>()
-                .is_empty()
-        );
+        assert!(Buffer::from_vec(Vec::<f64>::new()).as_slice::<f64>().is_empty());
     }
 }

@@ -190,11 +190,7 @@ fn f32_to_odd(x: f64) -> f32 {
     let (back, bits) = (f64::from(near), near.to_bits());
     // Towards zero is one down in the bits, whatever the sign; a finite `x` that became infinite
     // goes back to the largest finite value, which is odd.
-    let other = if back.abs() > x.abs() {
-        bits.wrapping_sub(1)
-    } else {
-        bits.wrapping_add(1)
-    };
+    let other = if back.abs() > x.abs() { bits.wrapping_sub(1) } else { bits.wrapping_add(1) };
     let keep = back == x || bits & 1 == 1 || near.is_nan();
     f32::from_bits(if keep { bits } else { other })
 }
@@ -220,11 +216,7 @@ impl Kernel for ToOdd<'_> {
 fn f64_to_odd(negative: bool, magnitude: u64) -> f64 {
     // A 64-bit number has at most 11 bits too many.
     let sticky = (magnitude & !0xFFF) | (u64::from(magnitude & 0xFFF != 0) << 11);
-    let kept = if magnitude >> 53 == 0 {
-        magnitude
-    } else {
-        sticky
-    };
+    let kept = if magnitude >> 53 == 0 { magnitude } else { sticky };
     let x = kept as f64;
     if negative { -x } else { x }
 }

@@ -25,16 +25,8 @@ impl<'a, T> ViewMut<'a, T> {
             "a view of shape {shape:?}, strides {strides:?}, offset {offset} reaches outside {} elements",
             data.len()
         );
-        assert!(
-            distinct(shape, strides),
-            "a view to be written names an element twice"
-        );
-        ViewMut {
-            data,
-            offset,
-            shape,
-            strides,
-        }
+        assert!(distinct(shape, strides), "a view to be written names an element twice");
+        ViewMut { data, offset, shape, strides }
     }
 }
 
@@ -95,31 +87,15 @@ pub fn copy<T: Native>(from: View<'_, T>, to: ViewMut<'_, T>) {
                 if last.from == axis.from * axis.size as isize
                     && last.to == axis.to * axis.size as isize =>
             {
-                *last = Axis {
-                    size: last.size * axis.size,
-                    ..axis
-                };
+                *last = Axis { size: last.size * axis.size, ..axis };
             }
             _ => merged.push(axis),
         }
     }
-    let inner = merged.pop().unwrap_or(Axis {
-        size: 1,
-        from: 1,
-        to: 1,
-    });
+    let inner = merged.pop().unwrap_or(Axis { size: 1, from: 1, to: 1 });
     // The axis along which the source lies together, if that is another one.
-    let across = merged
-        .iter()
-        .position(|axis| axis.from.abs() == 1 && inner.from.abs() > 1);
-    let across = across.map_or(
-        Axis {
-            size: 1,
-            from: 0,
-            to: 0,
-        },
-        |at| merged.remove(at),
-    );
+    let across = merged.iter().position(|axis| axis.from.abs() == 1 && inner.from.abs() > 1);
+    let across = across.map_or(Axis { size: 1, from: 0, to: 0 }, |at| merged.remove(at));
     Copy {
         from: from.data().as_ptr(),
         from_offset: from.offset() as isize,
@@ -184,11 +160,7 @@ impl<T: Native> Copy<T> {
             from += i * axis.from;
             to += i * axis.to;
         }
-        let step = if self.across.size > 1 {
-            TILE
-        } else {
-            inner.len()
-        };
+        let step = if self.across.size > 1 { TILE } else { inner.len() };
         for start in inner.clone().step_by(step.max(1)) {
             let count = step.min(inner.end - start);
             for a in across.clone() {
@@ -207,11 +179,7 @@ impl<T: Native> Copy<T> {
     /// All of them must lie in their slices.
     #[inline]
     unsafe fn line(&self, from: *const T, to: *mut T, count: usize) {
-        let Axis {
-            from: step_from,
-            to: step_to,
-            ..
-        } = self.inner;
+        let Axis { from: step_from, to: step_to, .. } = self.inner;
         // SAFETY: the caller's promise, for each element touched.
         unsafe {
             match (step_from, step_to) {
@@ -261,15 +229,8 @@ mod tests {
 
     #[test]
     fn a_copy_moves_every_element_to_its_index_for_any_permutation_and_direction() {
-        let shapes: [&[usize]; 7] = [
-            &[7],
-            &[3, 5],
-            &[70, 65],
-            &[4, 1, 6],
-            &[2, 3, 4, 5],
-            &[129, 3, 67],
-            &[300, 400],
-        ];
+        let shapes: [&[usize]; 7] =
+            [&[7], &[3, 5], &[70, 65], &[4, 1, 6], &[2, 3, 4, 5], &[129, 3, 67], &[300, 400]];
         for shape in shapes {
             let n = shape.len();
             let len: usize = shape.iter().product();

@@ -151,33 +151,19 @@ where
 {
     fn run(&self, x: [&[T]; N], out: &mut [T]) {
         if !F::TRIG {
-            return dispatch(Loop {
-                x,
-                out,
-                g: AsIs(self),
-            });
+            return dispatch(Loop { x, out, g: AsIs(self) });
         }
         // The branch-free reduction serves small arguments; a piece with a large one takes the
         // general one.
         const PIECE: usize = 512;
         for (k, out) in out.chunks_mut(PIECE).enumerate() {
             let x = x.map(|x| &x[k * PIECE..k * PIECE + out.len()]);
-            let large = x[N - 1]
-                .iter()
-                .fold(false, |any, v| any | (Float::abs(*v) > T::TRIG_LIMIT));
+            let large =
+                x[N - 1].iter().fold(false, |any, v| any | (Float::abs(*v) > T::TRIG_LIMIT));
             if large {
-                Loop {
-                    x,
-                    out,
-                    g: AsIs(self),
-                }
-                .run();
+                Loop { x, out, g: AsIs(self) }.run();
             } else {
-                dispatch(Loop {
-                    x,
-                    out,
-                    g: AsLane(&self.0),
-                });
+                dispatch(Loop { x, out, g: AsLane(&self.0) });
             }
         }
     }
@@ -202,21 +188,13 @@ where
     F: Predicate<N>,
 {
     fn run(&self, x: [&[T]; N], out: &mut [u8]) {
-        dispatch_narrow(Loop {
-            x,
-            out,
-            g: AsIs(self),
-        });
+        dispatch_narrow(Loop { x, out, g: AsIs(self) });
     }
 }
 
 impl<T: Real<Mask = bool> + Native, F: RealPredicate> Block<T, u8, 1> for RealPredicates<F> {
     fn run(&self, x: [&[T]; 1], out: &mut [u8]) {
-        dispatch_narrow(Loop {
-            x,
-            out,
-            g: AsIs(self),
-        });
+        dispatch_narrow(Loop { x, out, g: AsIs(self) });
     }
 }
 
@@ -268,11 +246,7 @@ pub fn map<T, O, const N: usize>(
     O: Compute,
 {
     for input in &inputs {
-        assert_eq!(
-            input.len(),
-            out.len(),
-            "map: an input's length differs from the output's"
-        );
+        assert_eq!(input.len(), out.len(), "map: an input's length differs from the output's");
     }
     let mut slices: [&[T::Wide]; N] = [&[]; N];
     let mut direct = true;
@@ -314,11 +288,8 @@ fn map_packed<T: Compute, O: Compute, const N: usize>(
         for (k, out) in out.chunks_mut(BLOCK).enumerate() {
             let (at, len) = (start + k * BLOCK, out.len());
             let mut slices: [&[T::Wide]; N] = [&[]; N];
-            for (((slice, buffer), gather), constant) in slices
-                .iter_mut()
-                .zip(&mut wide)
-                .zip(&gathers)
-                .zip(&constants)
+            for (((slice, buffer), gather), constant) in
+                slices.iter_mut().zip(&mut wide).zip(&gathers).zip(&constants)
             {
                 if constant.is_none() {
                     let together = gather.slice(at, len);

@@ -27,16 +27,7 @@ macro_rules! native {
 }
 
 native!(f16 = f16::ZERO, bf16 = bf16::ZERO, f32 = 0.0, f64 = 0.0);
-native!(
-    i8 = 0,
-    i16 = 0,
-    i32 = 0,
-    i64 = 0,
-    u8 = 0,
-    u16 = 0,
-    u32 = 0,
-    u64 = 0
-);
+native!(i8 = 0, i16 = 0, i32 = 0, i64 = 0, u8 = 0, u16 = 0, u32 = 0, u64 = 0);
 native!(
     Wrapping<i8> = Wrapping(0),
     Wrapping<i16> = Wrapping(0),

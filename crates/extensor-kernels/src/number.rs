@@ -58,11 +58,8 @@ pub trait Number:
     fn sign(self) -> Self {
         let zero = self.lit(0.0);
         let one = self.lit(1.0);
-        let signed = Self::select(
-            self.lt(zero),
-            zero - one,
-            Self::select(zero.lt(self), one, self),
-        );
+        let signed =
+            Self::select(self.lt(zero), zero - one, Self::select(zero.lt(self), one, self));
         Self::select(self.eq(zero), zero, signed)
     }
 }

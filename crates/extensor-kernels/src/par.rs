@@ -148,9 +148,8 @@ impl Pool {
     fn post(&'static self, job: &Arc<Job>, helpers: usize) {
         let mut queue = self.queue.lock().unwrap_or_else(|e| e.into_inner());
         while queue.helpers < helpers {
-            let spawned = std::thread::Builder::new()
-                .name("extensor".into())
-                .spawn(move || self.help());
+            let spawned =
+                std::thread::Builder::new().name("extensor".into()).spawn(move || self.help());
             // A machine that gives no more threads still does the work with those it has.
             if spawned.is_err() {
                 break;

@@ -47,21 +47,12 @@ impl Reduced for f16 {
         let bits = x.to_bits() ^ sign;
         // Normal: rebias the exponent and round to the bits kept, ties to even.
         let odd = (bits >> 13) & 1;
-        let normal = bits
-            .wrapping_add(0u32.wrapping_sub(112 << 23))
-            .wrapping_add(0xFFF + odd)
-            >> 13;
+        let normal =
+            bits.wrapping_add(0u32.wrapping_sub(112 << 23)).wrapping_add(0xFFF + odd) >> 13;
         // Subnormal: adding 1/2 puts the last bit of the result at the last bit of the sum.
         const HALF: f32 = 0.5;
-        let small = (f32::from_bits(bits) + HALF)
-            .to_bits()
-            .wrapping_sub(HALF.to_bits());
-        let special = 0x7C00
-            | if bits > 0x7F80_0000 {
-                0x200 | ((bits >> 13) & 0x3FF)
-            } else {
-                0
-            };
+        let small = (f32::from_bits(bits) + HALF).to_bits().wrapping_sub(HALF.to_bits());
+        let special = 0x7C00 | if bits > 0x7F80_0000 { 0x200 | ((bits >> 13) & 0x3FF) } else { 0 };
         let finite = if bits < 113 << 23 { small } else { normal };
         let magnitude = if bits >= 143 << 23 { special } else { finite };
         f16::from_bits((magnitude | sign >> 16) as u16)
@@ -136,30 +127,16 @@ mod tests {
                 assert!(f16::narrowed(x).is_nan() && bf16::narrowed(x).is_nan());
                 continue;
             }
-            assert_eq!(
-                f16::narrowed(x).to_bits(),
-                f16::from_f32(x).to_bits(),
-                "{x:e}"
-            );
-            assert_eq!(
-                bf16::narrowed(x).to_bits(),
-                bf16::from_f32(x).to_bits(),
-                "{x:e}"
-            );
+            assert_eq!(f16::narrowed(x).to_bits(), f16::from_f32(x).to_bits(), "{x:e}");
+            assert_eq!(bf16::narrowed(x).to_bits(), bf16::from_f32(x).to_bits(), "{x:e}");
         }
         // Ties, of normal and subnormal results, and the ends of the range.
-        for (x, want) in [
-            (1.0 + 2f32.powi(-11), 0x3C00),
-            (1.0 + 3.0 * 2f32.powi(-11), 0x3C02),
-        ] {
+        for (x, want) in [(1.0 + 2f32.powi(-11), 0x3C00), (1.0 + 3.0 * 2f32.powi(-11), 0x3C02)] {
             assert_eq!(f16::narrowed(x).to_bits(), want);
         }
-        for (x, want) in [
-            (65504.0, 0x7BFF),
-            (65519.9, 0x7BFF),
-            (65520.0, 0x7C00),
-            (2f32.powi(-25), 0),
-        ] {
+        for (x, want) in
+            [(65504.0, 0x7BFF), (65519.9, 0x7BFF), (65520.0, 0x7C00), (2f32.powi(-25), 0)]
+        {
             assert_eq!(f16::narrowed(x).to_bits(), want, "{x}");
         }
         assert_eq!(f16::narrowed(1.5 * 2f32.powi(-24)).to_bits(), 2);

@@ -22,12 +22,7 @@ impl<'a, T> View<'a, T> {
             "a view of shape {shape:?}, strides {strides:?}, offset {offset} reaches outside {} elements",
             data.len()
         );
-        View {
-            data,
-            offset,
-            shape,
-            strides,
-        }
+        View { data, offset, shape, strides }
     }
 
     /// The array's sizes.
@@ -132,11 +127,7 @@ pub struct Gather<'a, T> {
 impl<'a, T: Native> Gather<'a, T> {
     /// A reader of `view`.
     pub fn new(view: &View<'a, T>) -> Self {
-        Gather {
-            data: view.data,
-            offset: view.offset,
-            axes: merged(view.shape, view.strides),
-        }
+        Gather { data: view.data, offset: view.offset, axes: merged(view.shape, view.strides) }
     }
 
     /// The one value that all elements share, if the view says so.
@@ -238,12 +229,7 @@ impl<'a, T: Native> Gather<'a, T> {
         let mut done = 0;
         while done < len {
             let count = (inner - within).min(len - done);
-            run(
-                done,
-                (at + within as isize * stride) as usize,
-                count,
-                stride,
-            );
+            run(done, (at + within as isize * stride) as usize, count, stride);
             done += count;
             within = 0;
             for (i, &(size, stride)) in index.iter_mut().zip(outer).rev() {

@@ -26,7 +26,10 @@ fn squash_backward(grad_output: &Tensor, x: &Tensor) -> Result<Tensor> {
 fn main() -> Result<()> {
     let x = [tensor([[0.3, -1.2, 2.0], [0.7, 0.1, -0.4]])];
     for (name, backward) in [
-        ("squash, a term forgotten", squash_backward_wrong as fn(&Tensor, &Tensor) -> Result<Tensor>),
+        (
+            "squash, a term forgotten",
+            squash_backward_wrong as fn(&Tensor, &Tensor) -> Result<Tensor>,
+        ),
         ("squash", squash_backward),
     ] {
         let report = check_gradient(

@@ -31,15 +31,9 @@ fn every_operation_of_the_catalogue_passes_the_suite() {
     assert_eq!(outcomes.len(), catalogue::CATALOGUE.len());
     for outcome in &outcomes {
         let failures = outcome.failures.iter();
-        let failures: Vec<String> = failures
-            .map(|f| format!("{}: {}\n{}", f.kind, f.at, f.report))
-            .collect();
-        assert!(
-            outcome.passed(),
-            "{}:\n{}",
-            outcome.name,
-            failures.join("\n")
-        );
+        let failures: Vec<String> =
+            failures.map(|f| format!("{}: {}\n{}", f.kind, f.at, f.report)).collect();
+        assert!(outcome.passed(), "{}:\n{}", outcome.name, failures.join("\n"));
     }
     let checks: usize = outcomes.iter().map(|o| o.checks).sum();
     assert!(checks > 10_000, "{checks}");
@@ -48,10 +42,7 @@ fn every_operation_of_the_catalogue_passes_the_suite() {
 #[test]
 fn every_differentiable_operation_gets_every_kind_of_gradient_check() {
     let seed = 3;
-    let plan = Plan {
-        seed,
-        ..Plan::default()
-    };
+    let plan = Plan { seed, ..Plan::default() };
     for outcome in run(&plan, &mut |_| ()).unwrap() {
         let record = catalogue::find(outcome.name).unwrap();
         let count = |kind: &str| {
@@ -62,10 +53,7 @@ fn every_differentiable_operation_gets_every_kind_of_gradient_check() {
             assert!(count(kind) > 0, "{}: {kind}", record.name);
         }
         let gradient = ["differences", "directions", "Taylor", "adjoint", "needs"];
-        for kind in gradient
-            .into_iter()
-            .chain(["precision", "wrong grad_output"])
-        {
+        for kind in gradient.into_iter().chain(["precision", "wrong grad_output"]) {
             let expected = record.is_differentiable();
             assert!(!expected || count(kind) > 0, "{}: {kind}", record.name);
         }
@@ -84,11 +72,7 @@ fn a_right_gradient_passes_and_the_report_says_how_well() {
     assert!(report.worst_ratio() < 0.1, "{report}");
     let slope = report.taylor.unwrap();
     assert!((slope - 2.0).abs() < 0.05, "{slope}");
-    assert!(
-        report
-            .to_string()
-            .starts_with("sin: the gradient is right (40 of 40 elements, f64")
-    );
+    assert!(report.to_string().starts_with("sin: the gradient is right (40 of 40 elements, f64"));
 }
 
 #[test]
@@ -99,32 +83,17 @@ fn a_wrong_element_is_named_with_both_values_and_the_plateau_in_one_screen() {
         Ok(vec![Tensor::from_vec(values, [3, 4])?])
     };
     let x = reshape(&points(12), [3, 4]).unwrap();
-    let options = Options {
-        input_names: vec!["angle".into()],
-        ..Options::named("sine")
-    };
+    let options = Options { input_names: vec!["angle".into()], ..Options::named("sine") };
     let report = report(sin, back, &x, &options);
     assert_eq!(
-        report
-            .problem
-            .as_ref()
-            .map(|p| matches!(p, Problem::Wrong { places: 1, .. })),
+        report.problem.as_ref().map(|p| matches!(p, Problem::Wrong { places: 1, .. })),
         Some(true)
     );
     let worst = report.worst.as_ref().unwrap();
-    let place = Place::Element {
-        input: "angle".into(),
-        index: vec![1, 3],
-    };
+    let place = Place::Element { input: "angle".into(), index: vec![1, 3] };
     assert_eq!(worst.place, place);
     let text = report.to_string();
-    for part in [
-        "sine: WRONG GRADIENT",
-        "angle[1, 3]",
-        "analytic",
-        "numeric",
-        "allowed",
-    ] {
+    for part in ["sine: WRONG GRADIENT", "angle[1, 3]", "analytic", "numeric", "allowed"] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     assert!(text.contains("a plateau"), "{text}");
@@ -160,20 +129,14 @@ fn a_kink_is_reported_as_such_and_is_not_a_wrong_gradient() {
     assert!(report.passed(), "{report}");
     assert_eq!(report.kink_count, 1);
     let text = report.to_string();
-    assert!(
-        text.contains("not differentiable here: input 0[1]"),
-        "{text}"
-    );
+    assert!(text.contains("not differentiable here: input 0[1]"), "{text}");
 }
 
 #[test]
 fn a_step_and_the_edge_of_a_domain_are_not_differentiable_here() {
     let one: Pull = |grad, _| Ok(vec![grad.clone()]);
     let report = self::report(floor, one, &tensor([2.0]), &Options::default());
-    assert_eq!(
-        (report.kink_count, report.problem),
-        (1, Some(Problem::NothingChecked))
-    );
+    assert_eq!((report.kink_count, report.problem), (1, Some(Problem::NothingChecked)));
     let edge: Pull = |grad, x| Ok(vec![sqrt_backward(grad, &sqrt(&x[0])?)?]);
     let report = self::report(sqrt, edge, &tensor([0.0, 4.0]), &Options::default());
     assert!(report.passed(), "{report}");
@@ -187,10 +150,7 @@ fn a_wrong_gradient_beside_a_kink_is_still_wrong() {
         Ok(vec![add(&g, &g)?])
     };
     let report = report(abs, double, &tensor([0.0, 3e-4, 1.0]), &Options::default());
-    assert!(
-        matches!(report.problem, Some(Problem::Wrong { .. })),
-        "{report}"
-    );
+    assert!(matches!(report.problem, Some(Problem::Wrong { .. })), "{report}");
 }
 
 #[test]
@@ -212,28 +172,19 @@ fn a_function_that_is_not_deterministic_is_the_report() {
         add(&sin(x)?, &tensor(noise))
     };
     let report = report(f, sin_right, &points(3), &Options::default());
-    assert!(
-        matches!(report.problem, Some(Problem::Nondeterministic { .. })),
-        "{report}"
-    );
+    assert!(matches!(report.problem, Some(Problem::Nondeterministic { .. })), "{report}");
     let calls = Cell::new(0.0);
     let report = check_gradient(
         |x| sin(&x[0]),
         |grad, x| {
             calls.set(calls.get() + 1e-12);
-            Ok(vec![add(
-                &sin_backward(grad, &x[0])?,
-                &tensor(calls.get()),
-            )?])
+            Ok(vec![add(&sin_backward(grad, &x[0])?, &tensor(calls.get()))?])
         },
         &[points(3)],
         &Options::default(),
     );
     let text = report.unwrap().to_string();
-    assert!(
-        text.contains("the backward function called twice"),
-        "{text}"
-    );
+    assert!(text.contains("the backward function called twice"), "{text}");
 }
 
 #[test]
@@ -269,10 +220,7 @@ fn differences_too_inaccurate_to_tell_do_not_confirm_a_gradient() {
     let back: Pull = |grad, _| Ok(vec![multiply(grad, &tensor(1.0 + 1e-6))?]);
     let report = report(f, back, &points(3), &Options::default());
     let text = report.to_string();
-    assert!(
-        matches!(report.problem, Some(Problem::Unresolved { .. })),
-        "{text}"
-    );
+    assert!(matches!(report.problem, Some(Problem::Unresolved { .. })), "{text}");
     assert!(text.contains("a V: truncation above"), "{text}");
 }
 
@@ -288,10 +236,7 @@ fn reduced_precisions_are_judged_against_f64_on_the_same_inputs() {
             Ok(vec![multiply(&sin_backward(grad, &x[0])?, &wrong)?])
         };
         let wrong = report(sin, percent, &x, &Options::default());
-        assert!(
-            matches!(wrong.problem, Some(Problem::Wrong { .. })),
-            "{wrong}"
-        );
+        assert!(matches!(wrong.problem, Some(Problem::Wrong { .. })), "{wrong}");
     }
 }
 
@@ -303,18 +248,12 @@ fn a_forward_function_that_is_off_in_f32_is_found() {
     };
     let x = cast(&points(5), DType::F32).unwrap();
     let report = report(f, sin_right, &x, &Options::default());
-    assert!(
-        matches!(report.problem, Some(Problem::Forward { .. })),
-        "{report}"
-    );
+    assert!(matches!(report.problem, Some(Problem::Forward { .. })), "{report}");
 }
 
 #[test]
 fn differences_in_the_inputs_own_dtype_are_there_on_request() {
-    let options = Options {
-        own_dtype: true,
-        ..Options::default()
-    };
+    let options = Options { own_dtype: true, ..Options::default() };
     let x = cast(&tensor([0.3, 0.9, -1.2]), DType::F32).unwrap();
     let right = report(sin, sin_right, &x, &options);
     assert!(right.passed(), "{right}");
@@ -333,12 +272,7 @@ fn large_inputs_are_checked_by_projection_which_catches_a_percent() {
     assert!(right.passed() && right.checked == 3, "{right}");
     let percent: Pull = |grad, x| Ok(vec![multiply(&sin_backward(grad, &x[0])?, &tensor(1.01))?]);
     let wrong = report(sin, percent, &x, &Options::default());
-    assert!(
-        wrong
-            .to_string()
-            .contains("a random direction through input 0"),
-        "{wrong}"
-    );
+    assert!(wrong.to_string().contains("a random direction through input 0"), "{wrong}");
 }
 
 #[test]
@@ -351,10 +285,7 @@ fn a_projection_over_many_kinks_is_resolved() {
 #[test]
 fn the_taylor_slope_is_two_infinite_for_affine_functions_and_one_for_wrong_gradients() {
     let slope = |f: fn(&Tensor) -> Result<Tensor>, back: Pull, rtol: f64| {
-        let options = Options {
-            rtol: Some(rtol),
-            ..Options::default()
-        };
+        let options = Options { rtol: Some(rtol), ..Options::default() };
         report(f, back, &points(8), &options)
     };
     let right = slope(sin, sin_right, 1e-7);
@@ -364,10 +295,7 @@ fn the_taylor_slope_is_two_infinite_for_affine_functions_and_one_for_wrong_gradi
     // A tolerance that lets a wrong gradient pass the comparison does not fool the slope.
     let wrong: Pull = |grad, x| Ok(vec![multiply(&sin_backward(grad, &x[0])?, &tensor(1.01))?]);
     let report = slope(sin, wrong, 0.5);
-    assert!(
-        matches!(report.problem, Some(Problem::Taylor { slope }) if slope < 1.2),
-        "{report}"
-    );
+    assert!(matches!(report.problem, Some(Problem::Taylor { slope }) if slope < 1.2), "{report}");
 }
 
 #[test]
@@ -391,17 +319,9 @@ fn an_integer_function_cannot_be_checked_and_says_so() {
     let f: fn(&[Tensor]) -> Result<Tensor> = |x| isnan(&x[0]);
     let error = check_gradient(f, |_, _| Ok(vec![]), &[points(2)], &Options::named("isnan"));
     let text = error.unwrap_err().to_string();
-    assert_eq!(
-        text,
-        "isnan: its output has dtype bool, which has no derivative"
-    );
+    assert_eq!(text, "isnan: its output has dtype bool, which has no derivative");
     let error = check_gradient(f, |_, _| Ok(vec![]), &[tensor([1, 2])], &Options::default());
-    assert!(
-        error
-            .unwrap_err()
-            .to_string()
-            .contains("nothing to differentiate by")
-    );
+    assert!(error.unwrap_err().to_string().contains("nothing to differentiate by"));
 }
 
 #[test]
@@ -447,30 +367,13 @@ fn assert_gradients_close_panics_at_the_callers_line_with_the_report() {
 #[test]
 fn a_plan_that_would_check_nothing_is_an_error() {
     let records = |plan: Plan| plan.records().map(|r| r.len());
-    let named = |filter: &str| Plan {
-        filter: filter.into(),
-        ..Plan::default()
-    };
+    let named = |filter: &str| Plan { filter: filter.into(), ..Plan::default() };
     assert_eq!(records(named("exp")), Ok(1));
     assert!(records(named("log*")).unwrap() >= 4);
-    assert!(matches!(
-        records(named("expp")),
-        Err(Error::UnknownOperation { .. })
-    ));
-    let order = Plan {
-        order: 2,
-        ..Plan::default()
-    };
-    assert!(
-        records(order)
-            .unwrap_err()
-            .to_string()
-            .contains("order 2 is not available")
-    );
-    let none = Plan {
-        dtypes: vec![],
-        ..Plan::default()
-    };
+    assert!(matches!(records(named("expp")), Err(Error::UnknownOperation { .. })));
+    let order = Plan { order: 2, ..Plan::default() };
+    assert!(records(order).unwrap_err().to_string().contains("order 2 is not available"));
+    let none = Plan { dtypes: vec![], ..Plan::default() };
     assert!(records(none).is_err());
 }
 
@@ -491,10 +394,7 @@ impl Operation for Flawed {
         catalogue::find("tan").unwrap()
     }
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
-        let mut specs = self
-            .record()
-            .operation(&params::Params::new())?
-            .infer(inputs)?;
+        let mut specs = self.record().operation(&params::Params::new())?.infer(inputs)?;
         if self.0 == Flaw::LiesAboutItsShape {
             specs[0].dtype = DType::F32;
         }

@@ -21,33 +21,17 @@ fn gradients(name: &str, inputs: &[&Tensor], params: &Params, g: &Tensor) -> Res
     let op = record.operation(params)?;
     let outputs = record.call(inputs, params)?;
     let outputs: Vec<&Tensor> = outputs.iter().collect();
-    let wanted: Vec<bool> = (0..inputs.len())
-        .map(|i| record.differentiable_input(i))
-        .collect();
-    Ok(backward(&*op, &[g], inputs, &outputs, &wanted)?
-        .into_iter()
-        .flatten()
-        .collect())
+    let wanted: Vec<bool> = (0..inputs.len()).map(|i| record.differentiable_input(i)).collect();
+    Ok(backward(&*op, &[g], inputs, &outputs, &wanted)?.into_iter().flatten().collect())
 }
 
 #[test]
 fn finite_inputs_give_finite_gradients_at_singular_points_in_every_dtype() {
     for dtype in DType::FLOATS {
         for g in [1.0, -2.5, 0.0, dtype.max_finite(), 1e-7] {
-            for name in [
-                "log",
-                "log1p",
-                "log2",
-                "log10",
-                "reciprocal",
-                "rsqrt",
-                "sqrt",
-            ] {
-                let finite: Vec<f64> = AWKWARD
-                    .iter()
-                    .copied()
-                    .filter(|x| x.abs() < dtype.max_finite())
-                    .collect();
+            for name in ["log", "log1p", "log2", "log10", "reciprocal", "rsqrt", "sqrt"] {
+                let finite: Vec<f64> =
+                    AWKWARD.iter().copied().filter(|x| x.abs() < dtype.max_finite()).collect();
                 // The square root of a negative number is not a number, and so is its gradient.
                 let domain = |x: &f64| name != "sqrt" || *x >= 0.0;
                 let x: Vec<f64> = finite.into_iter().filter(domain).collect();
@@ -91,12 +75,9 @@ fn finite_inputs_give_finite_gradients_at_singular_points_in_every_dtype() {
                 }
             }
             for name in ["std", "norm"] {
-                for x in [
-                    [0.0, 0.0, 0.0],
-                    [2.0, 2.0, 2.0],
-                    [1e-30, -1e-30, 0.0],
-                    [1e4, -3e4, 1e-20],
-                ] {
+                for x in
+                    [[0.0, 0.0, 0.0], [2.0, 2.0, 2.0], [1e-30, -1e-30, 0.0], [1e4, -3e4, 1e-20]]
+                {
                     let grads = gradients(
                         name,
                         &[&row(&x, dtype)],
@@ -104,10 +85,7 @@ fn finite_inputs_give_finite_gradients_at_singular_points_in_every_dtype() {
                         &row(&[g], dtype).reshaped(),
                     );
                     for d in grads.unwrap()[0].to_f64_vec() {
-                        assert!(
-                            d.is_finite(),
-                            "{name}_backward({g}) at {x:?} in {dtype} is {d}"
-                        );
+                        assert!(d.is_finite(), "{name}_backward({g}) at {x:?} in {dtype} is {d}");
                     }
                 }
             }
@@ -133,10 +111,7 @@ fn gradients_are_exact_where_the_denominator_is_at_least_1e_10_and_use_1e_10_bel
         gradients(name, &[&tensor([x])], &Params::new(), &g).unwrap()[0].to_f64_vec()[0]
     };
     let close = |got: f64, want: f64| {
-        assert!(
-            (got - want).abs() <= 1e-14 * want.abs(),
-            "{got} is not {want}"
-        )
+        assert!((got - want).abs() <= 1e-14 * want.abs(), "{got} is not {want}")
     };
     for x in [1e-10, -1e-10, 2e-10, 1e-3, -7.0] {
         close(one("log", x), 1.0 / x);
@@ -144,21 +119,11 @@ fn gradients_are_exact_where_the_denominator_is_at_least_1e_10_and_use_1e_10_bel
         close(one("log10", x), 1.0 / (x * 10f64.ln()));
         close(one("reciprocal", x), -1.0 / (x * x));
     }
-    for (x, stand_in) in [
-        (0.0, 1e-10),
-        (-0.0, -1e-10),
-        (3e-11, 1e-10),
-        (-1e-300, -1e-10),
-    ] {
+    for (x, stand_in) in [(0.0, 1e-10), (-0.0, -1e-10), (3e-11, 1e-10), (-1e-300, -1e-10)] {
         close(one("log", x), 1.0 / stand_in);
         close(one("reciprocal", x), -1e20);
-        let divided = gradients(
-            "divide",
-            &[&tensor([3.0]), &tensor([x])],
-            &Params::new(),
-            &g,
-        )
-        .unwrap();
+        let divided =
+            gradients("divide", &[&tensor([3.0]), &tensor([x])], &Params::new(), &g).unwrap();
         close(divided[0].to_f64_vec()[0], 1.0 / stand_in);
         close(divided[1].to_f64_vec()[0], -3.0 / (stand_in * stand_in));
     }
@@ -195,16 +160,10 @@ fn kinks_follow_the_specification() {
     let bounds = Params::new().with("min", -1.0).with("max", 1.0);
     assert_eq!(at("clip", [-1.0, 0.5, 1.0], bounds), [0.0, 1.0, 0.0]);
     for name in ["sign", "ceil", "floor", "round", "trunc"] {
-        assert_eq!(
-            at(name, [-1.0, 0.5, 2.0], Params::new()),
-            [0.0; 3],
-            "{name}"
-        );
+        assert_eq!(at(name, [-1.0, 0.5, 2.0], Params::new()), [0.0; 3], "{name}");
     }
     assert_eq!(
-        extensor::round(&tensor([-2.5, -0.5, 0.5, 1.5, 2.5]))
-            .unwrap()
-            .to_f64_vec(),
+        extensor::round(&tensor([-2.5, -0.5, 0.5, 1.5, 2.5])).unwrap().to_f64_vec(),
         [-2.0, -0.0, 0.0, 2.0, 2.0]
     );
     for (name, first) in [("maximum", [0.5, 0.0, 1.0]), ("minimum", [0.5, 1.0, 0.0])] {
@@ -213,17 +172,10 @@ fn kinks_follow_the_specification() {
         assert_eq!(grads[0].to_f64_vec(), first, "{name}");
         assert_eq!(grads[1].to_f64_vec(), first.map(|d| 1.0 - d), "{name}");
     }
-    let modulo = gradients(
-        "modulo",
-        &[&tensor([7.5]), &tensor([2.0])],
-        &Params::new(),
-        &tensor([2.0]),
-    )
-    .unwrap();
-    assert_eq!(
-        (modulo[0].to_f64_vec()[0], modulo[1].to_f64_vec()[0]),
-        (2.0, -6.0)
-    );
+    let modulo =
+        gradients("modulo", &[&tensor([7.5]), &tensor([2.0])], &Params::new(), &tensor([2.0]))
+            .unwrap();
+    assert_eq!((modulo[0].to_f64_vec()[0], modulo[1].to_f64_vec()[0]), (2.0, -6.0));
     let all = Params::new().with("axes", [0i64]);
     for (name, sign) in [("max_reduce", 1.0), ("min_reduce", -1.0)] {
         let x = tensor([1.0 * sign, 3.0 * sign, 2.0 * sign, 3.0 * sign]);

@@ -68,11 +68,7 @@ impl Pair {
             let gradients = pair.backward(&y.ones_like().unwrap(), &pair.sample.inputs);
             !vanish(&gradients.unwrap())
         });
-        assert!(
-            !pairs.is_empty(),
-            "{}: no sample to plant errors at",
-            record.name
-        );
+        assert!(!pairs.is_empty(), "{}: no sample to plant errors at", record.name);
         pairs.swap_remove(moving.unwrap_or(0))
     }
 
@@ -91,10 +87,8 @@ impl Pair {
     fn pull(&self, grad: &Tensor, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let inputs: Vec<&Tensor> = inputs.iter().collect();
         let outputs = apply(&*self.op, &inputs)?;
-        let mut grads: Vec<Tensor> = outputs
-            .iter()
-            .map(Tensor::zeros_like)
-            .collect::<Result<_>>()?;
+        let mut grads: Vec<Tensor> =
+            outputs.iter().map(Tensor::zeros_like).collect::<Result<_>>()?;
         grads[0] = grad.clone();
         let grads: Vec<&Tensor> = grads.iter().collect();
         let outputs: Vec<&Tensor> = outputs.iter().collect();
@@ -157,15 +151,11 @@ fn with_axis(x: &Tensor) -> Result<Tensor> {
 }
 
 fn differ(a: &[Tensor], b: &[Tensor]) -> bool {
-    a.iter()
-        .zip(b)
-        .any(|(x, y)| x.to_f64_vec() != y.to_f64_vec())
+    a.iter().zip(b).any(|(x, y)| x.to_f64_vec() != y.to_f64_vec())
 }
 
 fn vanish(gradients: &[Tensor]) -> bool {
-    gradients
-        .iter()
-        .all(|g| g.to_f64_vec().iter().all(|v| *v == 0.0))
+    gradients.iter().all(|g| g.to_f64_vec().iter().all(|v| *v == 0.0))
 }
 
 #[test]
@@ -182,11 +172,7 @@ fn each_kind_of_wrong_gradient_is_caught_for_every_operation() {
                 Error::WrongShape => matches!(report.problem, Some(Problem::Shape { .. })),
                 _ => matches!(report.problem, Some(Problem::Wrong { .. })),
             };
-            assert!(
-                caught,
-                "{}: {error:?} was not caught:\n{report}",
-                record.name
-            );
+            assert!(caught, "{}: {error:?} was not caught:\n{report}", record.name);
             assert!(report.to_string().contains(record.name));
             planted += 1;
         }
@@ -234,18 +220,8 @@ impl Operation for Planted {
             };
             let grads: Vec<Tensor> = call.grads.iter().map(masked).collect::<Result<_>>()?;
             let grads: Vec<&Tensor> = grads.iter().collect();
-            let Backward {
-                inputs,
-                outputs,
-                wanted,
-                ..
-            } = *call;
-            self.inner.backward(&Backward {
-                grads: &grads,
-                inputs,
-                outputs,
-                wanted,
-            })
+            let Backward { inputs, outputs, wanted, .. } = *call;
+            self.inner.backward(&Backward { grads: &grads, inputs, outputs, wanted })
         };
         let scalar = |v: f64| Tensor::scalar_of(v, call.grad().dtype());
         let planted = match self.error {
@@ -272,21 +248,14 @@ impl Operation for Planted {
 
 #[test]
 fn the_suite_catches_each_of_them_in_every_operation() {
-    let plan = Plan {
-        dtypes: vec![DType::F64],
-        ..Plan::default()
-    };
+    let plan = Plan { dtypes: vec![DType::F64], ..Plan::default() };
     for record in differentiable() {
         for error in ERRORS {
             let outcome = examine(record, &plan, &|params| {
                 let inner = record.operation(params)?;
                 Ok(Box::new(Planted { inner, error }))
             });
-            assert!(
-                !outcome.passed(),
-                "{}: {error:?} passed the suite",
-                record.name
-            );
+            assert!(!outcome.passed(), "{}: {error:?} passed the suite", record.name);
         }
     }
 }

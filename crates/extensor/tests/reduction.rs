@@ -8,17 +8,8 @@ use half::{bf16, f16};
 
 type Anything = std::result::Result<(), Box<dyn std::error::Error>>;
 
-const FOLDS: [&str; 9] = [
-    "sum",
-    "mean",
-    "max_reduce",
-    "min_reduce",
-    "prod",
-    "variance",
-    "std",
-    "logsumexp",
-    "norm",
-];
+const FOLDS: [&str; 9] =
+    ["sum", "mean", "max_reduce", "min_reduce", "prod", "variance", "std", "logsumexp", "norm"];
 const ALL: [&str; 14] = [
     "sum",
     "mean",
@@ -50,11 +41,7 @@ fn gradient(name: &str, grad: &Tensor, x: &Tensor, params: &Params) -> Result<Te
     let op = record.operation(params)?;
     let y = call(name, x, params)?;
     let found = backward(&*op, &[grad], &[x], &[&y], &[true])?;
-    found
-        .into_iter()
-        .flatten()
-        .next()
-        .ok_or(Error::UnknownOperation { name: name.into() })
+    found.into_iter().flatten().next().ok_or(Error::UnknownOperation { name: name.into() })
 }
 
 fn bits(x: &Tensor) -> Vec<u64> {
@@ -102,10 +89,7 @@ fn every_sample_has_the_derivative_that_differences_show() -> Anything {
             let g = Key::new(i as u64).normal(y.shape().clone(), DType::F64)?;
             let grad = gradient(name, &g, x, &sample.params)?;
             assert_eq!(grad.shape(), x.shape(), "{name} {i}");
-            assert!(
-                grad.to_f64_vec().iter().all(|v| v.is_finite()),
-                "{name} {i}"
-            );
+            assert!(grad.to_f64_vec().iter().all(|v| v.is_finite()), "{name} {i}");
             if !sample.smooth {
                 continue;
             }
@@ -170,10 +154,7 @@ fn a_result_has_the_same_bits_for_any_number_of_threads_and_any_layout() -> Anyt
         (&[300, 401], &[None, Some(&[0]), Some(&[1])]),
         (&[9000, 7], &[Some(&[0]), Some(&[1])]),
         (&[20, 33, 150], &[Some(&[0, 2]), Some(&[1]), Some(&[0, 1])]),
-        (
-            &[5, 30, 17, 40],
-            &[Some(&[0, 2]), Some(&[1, 3]), Some(&[2, 3]), None],
-        ),
+        (&[5, 30, 17, 40], &[Some(&[0, 2]), Some(&[1, 3]), Some(&[2, 3]), None]),
     ];
     for (shape, choices) in shapes {
         for dtype in [DType::F16, DType::F32, DType::F64] {
@@ -215,9 +196,9 @@ fn a_result_has_the_same_bits_for_any_number_of_threads_and_any_layout() -> Anyt
 
 #[test]
 fn results_agree_with_the_definition_for_every_size_near_a_boundary() -> Anything {
-    for n in [
-        1, 2, 15, 16, 17, 31, 32, 33, 64, 65, 127, 255, 256, 1000, 4095, 4096, 4097, 8193, 33000,
-    ] {
+    for n in
+        [1, 2, 15, 16, 17, 31, 32, 33, 64, 65, 127, 255, 256, 1000, 4095, 4096, 4097, 8193, 33000]
+    {
         let x = Key::new(n as u64).uniform([n], -1.0, 1.0, DType::F64)?;
         let values = x.to_f64_vec();
         let total: f64 = values.iter().sum();
@@ -231,19 +212,13 @@ fn results_agree_with_the_definition_for_every_size_near_a_boundary() -> Anythin
         }
         let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         assert_eq!(item(&max_reduce(&x, .., false)?), largest);
-        assert_eq!(
-            values[argmax(&x, 0, false)?.item::<i64>()? as usize],
-            largest
-        );
+        assert_eq!(values[argmax(&x, 0, false)?.item::<i64>()? as usize], largest);
         let mu = total / n as f64;
         let spread = values.iter().map(|v| (v - mu).powi(2)).sum::<f64>() / n as f64;
         assert!(near(item(&variance(&x, .., 0, false)?), spread), "{n}");
         assert!(near(item(&std(&x, .., 0, false)?), spread.sqrt()), "{n}");
         let exponentials: f64 = values.iter().map(|v| v.exp()).sum();
-        assert!(
-            near(item(&logsumexp(&x, .., false)?), exponentials.ln()),
-            "{n}"
-        );
+        assert!(near(item(&logsumexp(&x, .., false)?), exponentials.ln()), "{n}");
         let squares: f64 = values.iter().map(|v| v * v).sum();
         assert!(near(item(&norm(&x, .., false)?), squares.sqrt()), "{n}");
         let last = cumsum(&x, 0)?.to_f64_vec()[n - 1];
@@ -339,20 +314,11 @@ fn the_gradient_of_a_product_is_right_with_any_number_of_zeros() -> Anything {
 #[test]
 fn products_and_norms_leave_the_range_only_if_their_value_does() -> Anything {
     assert_eq!(item(&prod(&tensor([1e200, 1e200, 0.0]), .., false)?), 0.0);
-    assert_eq!(
-        item(&prod(&tensor([1e200, 1e200, 1e-200, 1e-200]), .., false)?),
-        1.0
-    );
-    assert_eq!(
-        item(&prod(&tensor([1e30f32; 40]), .., false)?),
-        f64::INFINITY
-    );
+    assert_eq!(item(&prod(&tensor([1e200, 1e200, 1e-200, 1e-200]), .., false)?), 1.0);
+    assert_eq!(item(&prod(&tensor([1e30f32; 40]), .., false)?), f64::INFINITY);
     assert_eq!(item(&norm(&tensor([3e-320, 4e-320]), .., false)?), 5e-320);
     assert_eq!(item(&norm(&tensor([3e300, 4e300]), .., false)?), 5e300);
-    assert_eq!(
-        item(&norm(&tensor([3e30f32, 4e30]), .., false)?),
-        item(&tensor(5e30f32))
-    );
+    assert_eq!(item(&norm(&tensor([3e30f32, 4e30]), .., false)?), item(&tensor(5e30f32)));
     let apart = item(&std(&tensor([1e200, -1e200]), .., 0, false)?);
     assert!((apart / 1e200 - 1.0).abs() < 1e-15, "{apart}");
     let big = [1e308, 1e308, -1e308, -1e308, 1.0];
@@ -361,14 +327,8 @@ fn products_and_norms_leave_the_range_only_if_their_value_does() -> Anything {
         many.extend_from_slice(&[value; 50]);
     }
     assert!(!item(&sum(&tensor(many.clone()), .., false)?).is_nan());
-    assert_eq!(
-        item(&mean(&tensor([1.5e308, 1.5e308]), .., false)?),
-        1.5e308
-    );
-    assert_eq!(
-        item(&sum(&tensor([f64::INFINITY, 1.0]), .., false)?),
-        f64::INFINITY
-    );
+    assert_eq!(item(&mean(&tensor([1.5e308, 1.5e308]), .., false)?), 1.5e308);
+    assert_eq!(item(&sum(&tensor([f64::INFINITY, 1.0]), .., false)?), f64::INFINITY);
     Ok(())
 }
 
@@ -383,10 +343,7 @@ fn logsumexp_is_exact_at_the_infinities_and_for_large_numbers() -> Anything {
     ] {
         assert_eq!(item(&logsumexp(&tensor(x), .., false)?), want, "{x:?}");
         let grad = logsumexp_backward(&tensor(1.0), &tensor(x), .., false)?.to_f64_vec();
-        assert!(
-            (grad.iter().sum::<f64>() - 1.0).abs() < 1e-15,
-            "{x:?}: {grad:?}"
-        );
+        assert!((grad.iter().sum::<f64>() - 1.0).abs() < 1e-15, "{x:?}: {grad:?}");
     }
     // The weights of large numbers are those of their differences, in every precision.
     for dtype in DType::FLOATS {
@@ -499,14 +456,8 @@ fn axes_may_be_none_one_many_or_negative_and_kept() -> Anything {
 #[test]
 fn the_gradient_of_a_running_sum_runs_from_the_other_end() -> Anything {
     let g = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
-    assert_eq!(
-        cumsum_backward(&g, 1)?.to_vec::<f64>()?,
-        [6.0, 5.0, 3.0, 15.0, 11.0, 6.0]
-    );
-    assert_eq!(
-        cumsum_backward(&g, 0)?.to_vec::<f64>()?,
-        [5.0, 7.0, 9.0, 4.0, 5.0, 6.0]
-    );
+    assert_eq!(cumsum_backward(&g, 1)?.to_vec::<f64>()?, [6.0, 5.0, 3.0, 15.0, 11.0, 6.0]);
+    assert_eq!(cumsum_backward(&g, 0)?.to_vec::<f64>()?, [5.0, 7.0, 9.0, 4.0, 5.0, 6.0]);
     let x = repeated(0.1, 1_000_000, DType::F64)?;
     let last = cumsum(&x, 0)?.to_vec::<f64>()?[999_999];
     assert!((last - 1e5).abs() < 1e-10, "{last}");
@@ -532,18 +483,10 @@ fn every_bad_call_is_refused_with_the_sentence_that_the_record_promises() -> Any
         }
     }
     let x = Tensor::ones([2, 3], DType::F64)?;
-    let wrong = max_reduce_backward(&x, &x, 0, false)
-        .unwrap_err()
-        .to_string();
-    assert_eq!(
-        wrong,
-        "max_reduce_backward: grad_output has shape [2, 3], expected [3]"
-    );
+    let wrong = max_reduce_backward(&x, &x, 0, false).unwrap_err().to_string();
+    assert_eq!(wrong, "max_reduce_backward: grad_output has shape [2, 3], expected [3]");
     let y = Tensor::ones([1, 3], DType::F64)?;
     let wrong = norm_backward(&y, &x, &y, 0, false).unwrap_err().to_string();
-    assert!(
-        wrong.contains("output has shape [1, 3], expected [3]"),
-        "{wrong}"
-    );
+    assert!(wrong.contains("output has shape [1, 3], expected [3]"), "{wrong}");
     Ok(())
 }

@@ -72,11 +72,7 @@ pub(super) unsafe fn product<T: Element>(
         (dims.m.min(most.isqrt()), dims.n.min(most.isqrt()))
     };
     // What is packed is packed a stretch at a time.
-    let (a_len, depth) = if in_place {
-        (0, dims.k)
-    } else {
-        (rows * stretch, stretch)
-    };
+    let (a_len, depth) = if in_place { (0, dims.k) } else { (rows * stretch, stretch) };
     let c_len = if T::WIDE { 0 } else { rows * cols };
     scratch::with(a_len + c_len, |room: &mut [T::Acc]| {
         let (packed_a, wide) = room.split_at_mut(a_len);
@@ -86,17 +82,9 @@ pub(super) unsafe fn product<T: Element>(
                 let c = unsafe { c.at(i, j) };
                 let size = (rows.min(dims.m - i), cols.min(dims.n - j));
                 let target = if T::WIDE {
-                    Target {
-                        first: c.first.cast(),
-                        row: c.row,
-                        col: c.col,
-                    }
+                    Target { first: c.first.cast(), row: c.row, col: c.col }
                 } else {
-                    Target {
-                        first: wide.as_mut_ptr(),
-                        row: size.1,
-                        col: 1,
-                    }
+                    Target { first: wide.as_mut_ptr(), row: size.1, col: 1 }
                 };
                 if !T::WIDE && accumulate {
                     for (at, x) in wide[..size.0 * size.1].iter_mut().enumerate() {
@@ -179,11 +167,7 @@ impl<R: Real> Block<R> {
     /// be one stretch and A fit in the packed memory.
     unsafe fn run(&self, a: &impl Source<R>, b: &impl Source<R>, packed_a: &mut [R]) {
         let (m, n, k) = (self.rows.len(), self.cols.len(), self.depth.len());
-        let threads = if m * n * k < PARALLEL {
-            1
-        } else {
-            par::threads()
-        };
+        let threads = if m * n * k < PARALLEL { 1 } else { par::threads() };
         let each = |tasks: usize, task: &(dyn Fn(usize) + Sync)| {
             if threads == 1 {
                 (0..tasks).for_each(task);
@@ -216,11 +200,7 @@ impl<R: Real> Block<R> {
                     let panels = Panels { width, pad: 1 };
                     a.pack(lanes, self.depth.clone(), panels, out);
                 });
-                Rows {
-                    first: packed_a.as_ptr(),
-                    row: k as isize,
-                    adjacent,
-                }
+                Rows { first: packed_a.as_ptr(), row: k as isize, adjacent }
             }
         };
         each(cut.parts(), &|task| {
@@ -242,10 +222,7 @@ impl<R: Real> Block<R> {
         (rows, cols): (Range<usize>, Range<usize>),
     ) {
         let width = WIDTH * lanes::<R>();
-        let panels = Panels {
-            width,
-            pad: width / WIDTH,
-        };
+        let panels = Panels { width, pad: width / WIDTH };
         let k = self.depth.len();
         // Whole panels are written by the first tiles, if those are of the largest size.
         let in_place = b.in_place().filter(|b| b.lane_stride == 1);
@@ -276,10 +253,7 @@ impl<R: Real> Block<R> {
                         cols: cols.len(),
                         depth,
                         height,
-                        a: Rows {
-                            first: a.first.offset(rows.start as isize * a.row).add(p),
-                            ..a
-                        },
+                        a: Rows { first: a.first.offset(rows.start as isize * a.row).add(p), ..a },
                         b: packed.as_mut_ptr(),
                         copied,
                         b_from: in_place.map_or(std::ptr::null(), |b| b.at(first, from)),
@@ -315,10 +289,7 @@ impl<R: Real> Work<R> for Patch<R> {
         let width = WIDTH * S::LANES;
         let line = 64 / size_of::<R>();
         // While a row of tiles is computed, each tile asks for its share of the next rows of A.
-        let share = self
-            .depth
-            .div_ceil(line)
-            .div_ceil(self.cols.div_ceil(width));
+        let share = self.depth.div_ceil(line).div_ceil(self.cols.div_ceil(width));
         // A tile whose columns are not adjacent in C is computed here.
         let mut aside = [R::ZERO; MAX_ROWS * WIDTH * 16];
         for i in (0..self.rows).step_by(self.height) {
@@ -348,11 +319,7 @@ impl<R: Real> Work<R> for Patch<R> {
                     a,
                     a_row: if self.a.adjacent { 1 } else { self.a.row },
                     a_step: if self.a.adjacent { rows as isize } else { 1 },
-                    b: if copy {
-                        self.b_from.wrapping_add(j)
-                    } else {
-                        panel
-                    },
+                    b: if copy { self.b_from.wrapping_add(j) } else { panel },
                     b_step: self.b_step,
                     panel,
                     c: if dense { c.first } else { aside.as_mut_ptr() },

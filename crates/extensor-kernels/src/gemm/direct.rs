@@ -23,13 +23,7 @@ pub(super) unsafe fn product<R: Real>(
     c: Target<R>,
 ) {
     if b.lane_stride == 1 || dims.n == 1 {
-        dispatch(Direct {
-            dims,
-            a: *a,
-            b: *b,
-            accumulate,
-            c,
-        });
+        dispatch(Direct { dims, a: *a, b: *b, accumulate, c });
         return;
     }
     let lanes = lanes::<R>();
@@ -50,13 +44,7 @@ pub(super) unsafe fn product<R: Real>(
             // SAFETY: column `j` exists.
             let first = unsafe { c.first.add(j) };
             let c = Target { first, ..c };
-            dispatch(Direct {
-                dims: Dims { n: cols, ..dims },
-                a: *a,
-                b,
-                accumulate,
-                c,
-            });
+            dispatch(Direct { dims: Dims { n: cols, ..dims }, a: *a, b, accumulate, c });
         }
     });
 }

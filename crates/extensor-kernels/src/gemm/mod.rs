@@ -72,29 +72,17 @@ pub struct Matrix<'a, T> {
 impl<'a, T> Matrix<'a, T> {
     /// The matrix of `cols` columns whose rows follow each other in `data`.
     pub fn row_major(data: &'a [T], cols: usize) -> Self {
-        Matrix {
-            data,
-            offset: 0,
-            row_stride: cols as isize,
-            col_stride: 1,
-        }
+        Matrix { data, offset: 0, row_stride: cols as isize, col_stride: 1 }
     }
 
     /// The matrix with rows and columns exchanged.
     pub fn transposed(self) -> Self {
-        Matrix {
-            row_stride: self.col_stride,
-            col_stride: self.row_stride,
-            ..self
-        }
+        Matrix { row_stride: self.col_stride, col_stride: self.row_stride, ..self }
     }
 
     /// The matrix that begins `by` elements further on.
     fn moved(self, by: usize) -> Self {
-        let offset = self
-            .offset
-            .checked_add(by)
-            .expect("an offset within memory");
+        let offset = self.offset.checked_add(by).expect("an offset within memory");
         Matrix { offset, ..self }
     }
 
@@ -155,19 +143,13 @@ pub fn matmul<T: Element>(
     }
     a.check("A", m, k);
     b.check("B", k, n);
-    let reach = (m - 1)
-        .checked_mul(c_row_stride)
-        .and_then(|last| last.checked_add(n));
+    let reach = (m - 1).checked_mul(c_row_stride).and_then(|last| last.checked_add(n));
     assert!(
         (m == 1 || c_row_stride >= n) && reach.is_some_and(|reach| reach <= c.len()),
         "matrix C of {m} by {n} with rows {c_row_stride} apart does not fit in {} elements",
         c.len(),
     );
-    let c = Target {
-        first: c.as_mut_ptr(),
-        row: c_row_stride,
-        col: 1,
-    };
+    let c = Target { first: c.as_mut_ptr(), row: c_row_stride, col: 1 };
     // SAFETY: C was found to lie in `c`, which is borrowed for this call alone.
     unsafe { T::product(dims, a, b, accumulate, c) };
 }
@@ -193,11 +175,7 @@ pub fn matmul_batched<T: Element>(
     let batch = a_offsets.len();
     assert_eq!(batch, b_offsets.len(), "as many offsets of A as of B");
     let size = m.checked_mul(n).expect("the size of C");
-    assert_eq!(
-        size.checked_mul(batch),
-        Some(c.len()),
-        "C holds all products and no more"
-    );
+    assert_eq!(size.checked_mul(batch), Some(c.len()), "C holds all products and no more");
     if batch == 0 || size == 0 {
         return;
     }
@@ -205,20 +183,11 @@ pub fn matmul_batched<T: Element>(
         a.moved(by_a).check("A", m, k);
         b.moved(by_b).check("B", k, n);
     }
-    let first = Target {
-        first: c.as_mut_ptr(),
-        row: n,
-        col: 1,
-    };
+    let first = Target { first: c.as_mut_ptr(), row: n, col: 1 };
     let one = |i: usize| {
         let first = &first;
         // SAFETY: product `i` has `size` elements of `c` to itself.
-        let c = unsafe {
-            Target {
-                first: first.first.add(i * size),
-                ..*first
-            }
-        };
+        let c = unsafe { Target { first: first.first.add(i * size), ..*first } };
         let (a, b) = (a.moved(a_offsets[i]), b.moved(b_offsets[i]));
         // SAFETY: as above; the operands were checked.
         unsafe { T::product(dims, a, b, accumulate, c) };
@@ -262,11 +231,7 @@ unsafe fn product<T: Element>(
         }
         return;
     }
-    let direct = if par::threads() == 1 {
-        DIRECT
-    } else {
-        DIRECT_BESIDE_THREADS
-    };
+    let direct = if par::threads() == 1 { DIRECT } else { DIRECT_BESIDE_THREADS };
     let a = a.strided(m, k);
     let b = b.transposed().strided(n, k);
     // SAFETY: the caller's promise; where C is seen transposed, so are its strides.
@@ -274,31 +239,14 @@ unsafe fn product<T: Element>(
         if n == 1 {
             vector::product(&a, &b, accumulate, c);
         } else if m == 1 {
-            vector::product(
-                &b,
-                &a,
-                accumulate,
-                Target {
-                    row: c.col,
-                    col: c.row,
-                    ..c
-                },
-            );
+            vector::product(&b, &a, accumulate, Target { row: c.col, col: c.row, ..c });
         } else if T::WIDE && m.saturating_mul(n).saturating_mul(k) <= direct {
-            let c = Target {
-                first: c.first.cast(),
-                row: c.row,
-                col: c.col,
-            };
+            let c = Target { first: c.first.cast(), row: c.row, col: c.col };
             direct::product::<T::Acc>(dims, &a.cast(), &b.cast(), accumulate, c);
         } else if n < simd::lanes::<T::Acc>() && n < m {
             // Too narrow for vectors along the columns: along the rows, then.
             let dims = Dims { m: n, k, n: m };
-            let c = Target {
-                row: c.col,
-                col: c.row,
-                ..c
-            };
+            let c = Target { row: c.col, col: c.row, ..c };
             blocked::product(dims, &b, &a, accumulate, c);
         } else {
             blocked::product(dims, &a, &b, accumulate, c);

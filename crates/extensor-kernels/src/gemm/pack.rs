@@ -99,13 +99,7 @@ impl<T: Element> Source<T::Acc> for Strided<'_, T> {
         assert!(lanes.end <= self.lanes && depth.end <= self.depth);
         assert!(out.len() >= panels.padded(lanes.len()) * depth.len());
         assert!(panels.width.is_multiple_of(panels.pad));
-        dispatch(Pack {
-            from: *self,
-            lanes,
-            depth,
-            panels,
-            out,
-        });
+        dispatch(Pack { from: *self, lanes, depth, panels, out });
     }
 
     fn adjacent_lanes(&self) -> bool {
@@ -150,21 +144,14 @@ impl<T: Element> Work<T::Acc> for Pack<'_, T> {
                     depth_stride: self.from.lane_stride,
                     ..self.from
                 },
-                panels: Panels {
-                    width: self.depth.len(),
-                    pad: 1,
-                },
+                panels: Panels { width: self.depth.len(), pad: 1 },
                 lanes: self.depth,
                 depth: self.lanes,
                 out: self.out,
             };
         }
         let total = self.depth.len();
-        let chunk = if self.from.lane_stride == 1 {
-            DEPTHS
-        } else {
-            total.max(1)
-        };
+        let chunk = if self.from.lane_stride == 1 { DEPTHS } else { total.max(1) };
         let mut done = 0;
         while done < total {
             let depths = chunk.min(total - done);

@@ -69,12 +69,8 @@ pub(super) struct Next<T> {
 
 impl<T> Next<T> {
     /// Nothing.
-    pub const NOTHING: Next<T> = Next {
-        c: std::ptr::null(),
-        a: std::ptr::null(),
-        a_row: 0,
-        a_lines: 0,
-    };
+    pub const NOTHING: Next<T> =
+        Next { c: std::ptr::null(), a: std::ptr::null(), a_row: 0, a_lines: 0 };
 }
 
 /// How the tile's operands are stored.
@@ -190,11 +186,7 @@ unsafe fn run<S: Simd, const ROWS: usize, const WIDE: usize, const KIND: u8>(til
             a_row: tile.a_row * size_of::<S::T>() as isize,
             a_step: tile.a_step * size_of::<S::T>() as isize,
             b: tile.b,
-            b_step: if KIND == kind::PANEL {
-                (WIDE * S::LANES) as isize
-            } else {
-                tile.b_step
-            },
+            b_step: if KIND == kind::PANEL { (WIDE * S::LANES) as isize } else { tile.b_step },
             panel: tile.panel,
             last,
         };

@@ -51,16 +51,7 @@ pub(super) unsafe fn product<T: Element>(
     if segments == 1 {
         let run = |task: usize| {
             let rows = task * height..rows.min((task + 1) * height);
-            dispatch(Sums {
-                a,
-                x,
-                rows,
-                depth: 0..k,
-                group,
-                by_columns,
-                accumulate,
-                y,
-            });
+            dispatch(Sums { a, x, rows, depth: 0..k, group, by_columns, accumulate, y });
         };
         if parallel {
             par::parallel_for(tasks, run);
@@ -70,20 +61,13 @@ pub(super) unsafe fn product<T: Element>(
         return;
     }
     scratch::with(rows * segments, |sums: &mut [T::Acc]| {
-        let part = Target {
-            first: sums.as_mut_ptr(),
-            row: rows,
-            col: 1,
-        };
+        let part = Target { first: sums.as_mut_ptr(), row: rows, col: 1 };
         par::parallel_for(tasks, |task| {
             let (block, at) = (task % blocks, task / blocks);
             let rows_here = block * height..rows.min((block + 1) * height);
             let depth = at * segment..k.min((at + 1) * segment);
             // SAFETY: segment `at` has its own `rows` sums.
-            let y = Target {
-                row: 1,
-                ..unsafe { part.at(at, 0) }
-            };
+            let y = Target { row: 1, ..unsafe { part.at(at, 0) } };
             dispatch(Sums {
                 a,
                 x,
@@ -113,11 +97,7 @@ unsafe fn put<T: Element>(y: Target<T>, i: usize, sum: T::Acc, accumulate: bool)
     // SAFETY: the caller's promise.
     unsafe {
         let y = y.first.add(i * y.row);
-        *y = T::narrow(if accumulate {
-            (*y).widen().plus(sum)
-        } else {
-            sum
-        });
+        *y = T::narrow(if accumulate { (*y).widen().plus(sum) } else { sum });
     }
 }
 
@@ -385,10 +365,7 @@ unsafe fn copy<T: Element>(
         }
         for (lane, to) in lanes.zip(to) {
             if from.depth_stride == 1 {
-                T::widen_slice(
-                    std::slice::from_raw_parts(from.at(lane, p), len),
-                    &mut to[..len],
-                );
+                T::widen_slice(std::slice::from_raw_parts(from.at(lane, p), len), &mut to[..len]);
             } else {
                 for (q, x) in to[..len].iter_mut().enumerate() {
                     *x = (*from.at(lane, p + q)).widen();

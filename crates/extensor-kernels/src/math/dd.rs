@@ -103,10 +103,7 @@ impl<F: Float> Dd<F> {
     /// `if condition { a } else { b }` with both evaluated.
     #[inline(always)]
     pub fn select(condition: bool, a: Self, b: Self) -> Self {
-        Dd::new(
-            F::select(condition, a.hi, b.hi),
-            F::select(condition, a.lo, b.lo),
-        )
+        Dd::new(F::select(condition, a.hi, b.hi), F::select(condition, a.lo, b.lo))
     }
 }
 

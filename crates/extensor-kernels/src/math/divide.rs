@@ -34,11 +34,7 @@ pub fn floor_divide<F: Float + Rem<Output = F>>(a: F, b: F) -> F {
     }
     // a - r is a multiple of b up to rounding: the nearest integer is the quotient.
     let floor = quotient.floor();
-    if quotient - floor > F::lit(0.5) {
-        floor + F::lit(1.0)
-    } else {
-        floor
-    }
+    if quotient - floor > F::lit(0.5) { floor + F::lit(1.0) } else { floor }
 }
 
 #[cfg(test)]

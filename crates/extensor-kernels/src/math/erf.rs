@@ -43,10 +43,7 @@ impl ErfConstants for f32 {
     const ERFC_ZERO: f32 = 10.5;
     const ERF_ONE: f32 = 4.0;
     const SCALE: Dd<f32> = Dd { hi: 3.0, lo: 0.0 };
-    const SCALE_SQRT_2: Dd<f32> = Dd {
-        hi: 4.2426376e+00,
-        lo: 3.052842e-06,
-    };
+    const SCALE_SQRT_2: Dd<f32> = Dd { hi: 4.2426376e+00, lo: 3.052842e-06 };
     // For a <= 10.5, so -1 <= t <= 0.556: relative error 2^-28.3.
     const ERFCX: &'static [f32] = &[
         1.7900115e-01,
@@ -89,10 +86,7 @@ impl ErfConstants for f64 {
     const ERFC_ZERO: f64 = 28.0;
     const ERF_ONE: f64 = 6.0;
     const SCALE: Dd<f64> = Dd { hi: 4.0, lo: 0.0 };
-    const SCALE_SQRT_2: Dd<f64> = Dd {
-        hi: 5.656854249492369e+00,
-        lo: 1.1159627723563511e-14,
-    };
+    const SCALE_SQRT_2: Dd<f64> = Dd { hi: 5.656854249492369e+00, lo: 1.1159627723563511e-14 };
     // For a <= 28.0, so -1 <= t <= 0.75: relative error 2^-60.6.
     const ERFCX: &'static [f64] = &[
         1.3699945762506138e-01,

@@ -90,10 +90,7 @@ pub(super) fn exp_dd<F: Constants>(x: F) -> (F::Int, Dd<F>) {
 pub(super) fn expm1_dd<F: Constants>(x: F, down: u32) -> Dd<F> {
     let reduced = reduce(x);
     let scale = power_of_two::<F>(F::sub_bits(reduced.k, F::int(down as i64)));
-    reduced.scaled(
-        scale,
-        fast_two_sum(scale, F::lit(-1.0 / (1u64 << down) as f64)),
-    )
+    reduced.scaled(scale, fast_two_sum(scale, F::lit(-1.0 / (1u64 << down) as f64)))
 }
 
 /// `2^r` for `r` between minus a half and a half.

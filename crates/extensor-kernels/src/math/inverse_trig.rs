@@ -16,34 +16,17 @@ pub trait InverseTrigConstants: Float {
 }
 
 impl InverseTrigConstants for f32 {
-    const QUARTER_PI: Dd<f32> = Dd {
-        hi: std::f32::consts::FRAC_PI_4,
-        lo: -2.1855694e-08,
-    };
+    const QUARTER_PI: Dd<f32> = Dd { hi: std::f32::consts::FRAC_PI_4, lo: -2.1855694e-08 };
     // For |t| <= tan(π/8): relative error 2^-30.4.
-    const ATAN: &'static [f32] = &[
-        -3.3333316e-01,
-        1.9998528e-01,
-        -1.4244391e-01,
-        1.05991684e-01,
-        -6.090052e-02,
-    ];
+    const ATAN: &'static [f32] =
+        &[-3.3333316e-01, 1.9998528e-01, -1.4244391e-01, 1.05991684e-01, -6.090052e-02];
     // For |s| <= 1/2: relative error 2^-31.7.
-    const ASIN: &'static [f32] = &[
-        1.666666e-01,
-        7.500522e-02,
-        4.4513382e-02,
-        3.1838812e-02,
-        1.4317374e-02,
-        3.7690267e-02,
-    ];
+    const ASIN: &'static [f32] =
+        &[1.666666e-01, 7.500522e-02, 4.4513382e-02, 3.1838812e-02, 1.4317374e-02, 3.7690267e-02];
 }
 
 impl InverseTrigConstants for f64 {
-    const QUARTER_PI: Dd<f64> = Dd {
-        hi: std::f64::consts::FRAC_PI_4,
-        lo: 3.061616997868383e-17,
-    };
+    const QUARTER_PI: Dd<f64> = Dd { hi: std::f64::consts::FRAC_PI_4, lo: 3.061616997868383e-17 };
     // For |t| <= tan(π/8): relative error 2^-59.4.
     const ATAN: &'static [f64] = &[
         -3.33333333333332e-01,
@@ -168,9 +151,7 @@ fn halved<F: InverseTrigConstants>(a: F) -> (bool, Dd<F>) {
 pub fn asin<F: InverseTrigConstants>(x: F) -> F {
     let (small, angle) = halved(x.abs());
     let twice = angle.scaled(F::lit(2.0));
-    Dd::select(small, angle, from_pi(2.0, twice))
-        .value()
-        .copysign(x)
+    Dd::select(small, angle, from_pi(2.0, twice)).value().copysign(x)
 }
 
 /// `acos x = π/2 - asin x`, which is NaN beyond ±1.

@@ -36,11 +36,7 @@ fn reduce<F: Float>(u: F) -> Reduced<F> {
     let magic = F::lit((1u64 << F::MANTISSA) as f64 * 1.5);
     let k = F::from_bits(F::add_bits(magic.bits(), F::sub_bits(biased, bias))) - magic;
     let inverse = F::sub_bits(exponents, biased) << F::MANTISSA;
-    Reduced {
-        k,
-        f: F::from_bits(mantissa) - F::lit(1.0),
-        twice_inverse: F::from_bits(inverse),
-    }
+    Reduced { k, f: F::from_bits(mantissa) - F::lit(1.0), twice_inverse: F::from_bits(inverse) }
 }
 
 /// Reduces any positive number, subnormal ones included.
@@ -51,10 +47,7 @@ pub(super) fn reduce_any<F: Float>(x: F) -> Reduced<F> {
     let u = F::select(subnormal, x * F::lit((1u64 << up) as f64), x);
     let reduced = reduce(u);
     let down = F::select(subnormal, F::lit(up as f64), F::lit(0.0));
-    Reduced {
-        k: reduced.k - down,
-        ..reduced
-    }
+    Reduced { k: reduced.k - down, ..reduced }
 }
 
 /// `f - log(1 + f)`, which is of the order of `f^2`.

@@ -43,11 +43,7 @@ pub fn pow<F: Constants>(x: F, y: F) -> F {
 
     // Zero and infinity: y decides which of the two the result is.
     let power = F::select(a == zero, F::select(y > zero, zero, F::INFINITY), power);
-    let power = F::select(
-        a == F::INFINITY,
-        F::select(y > zero, F::INFINITY, zero),
-        power,
-    );
+    let power = F::select(a == F::INFINITY, F::select(y > zero, F::INFINITY, zero), power);
     let whole = y.trunc() == y;
     let half = y * F::lit(0.5);
     let odd = whole & (half.trunc() != half);

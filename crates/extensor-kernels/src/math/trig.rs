@@ -34,11 +34,8 @@ impl TrigConstants for f32 {
 
 impl TrigConstants for f64 {
     const TRIG_LIMIT: f64 = 1099511627776.0;
-    const HALF_PI: [f64; 3] = [
-        std::f64::consts::FRAC_PI_2,
-        6.123233995736766e-17,
-        -1.4973849048591698e-33,
-    ];
+    const HALF_PI: [f64; 3] =
+        [std::f64::consts::FRAC_PI_2, 6.123233995736766e-17, -1.4973849048591698e-33];
     // For |r| <= 0.786: relative error 2^-57.9.
     const SIN: &'static [f64] = &[
         -1.666666666666663e-01,
@@ -140,29 +137,17 @@ pub fn tan_lane<F: TrigConstants>(x: F) -> F {
 /// `sin x`.
 #[inline(always)]
 pub fn sin<F: TrigConstants>(x: F) -> F {
-    if x.abs() <= F::TRIG_LIMIT {
-        sin_lane(x)
-    } else {
-        F::lit(libm::sin(x.to_f64()))
-    }
+    if x.abs() <= F::TRIG_LIMIT { sin_lane(x) } else { F::lit(libm::sin(x.to_f64())) }
 }
 
 /// `cos x`.
 #[inline(always)]
 pub fn cos<F: TrigConstants>(x: F) -> F {
-    if x.abs() <= F::TRIG_LIMIT {
-        cos_lane(x)
-    } else {
-        F::lit(libm::cos(x.to_f64()))
-    }
+    if x.abs() <= F::TRIG_LIMIT { cos_lane(x) } else { F::lit(libm::cos(x.to_f64())) }
 }
 
 /// `tan x`.
 #[inline(always)]
 pub fn tan<F: TrigConstants>(x: F) -> F {
-    if x.abs() <= F::TRIG_LIMIT {
-        tan_lane(x)
-    } else {
-        F::lit(libm::tan(x.to_f64()))
-    }
+    if x.abs() <= F::TRIG_LIMIT { tan_lane(x) } else { F::lit(libm::tan(x.to_f64())) }
 }

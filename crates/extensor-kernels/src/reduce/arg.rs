@@ -91,24 +91,20 @@ fn columns<T: Compute>(
     let x = walk.gather(&x);
     let results = best.len();
     let shared = Shared::new(out);
-    in_tasks(
-        results.div_ceil(BLOCK),
-        each * BLOCK.min(results),
-        |units| {
-            let mut room = Room::new();
-            for block in units {
-                let (start, end) = (block * BLOCK, ((block + 1) * BLOCK).min(results));
-                // SAFETY: the blocks lie in `out` and do not overlap.
-                let out = unsafe { shared.part(start, end) };
-                out.fill(0);
-                // Backwards, so that the first one is what remains.
-                for row in (0..each).rev() {
-                    let values = room.read(&x, row * results + start, end - start);
-                    for ((out, &v), &best) in out.iter_mut().zip(values).zip(&best[start..end]) {
-                        *out = if hit(v, best) { row as i64 } else { *out };
-                    }
+    in_tasks(results.div_ceil(BLOCK), each * BLOCK.min(results), |units| {
+        let mut room = Room::new();
+        for block in units {
+            let (start, end) = (block * BLOCK, ((block + 1) * BLOCK).min(results));
+            // SAFETY: the blocks lie in `out` and do not overlap.
+            let out = unsafe { shared.part(start, end) };
+            out.fill(0);
+            // Backwards, so that the first one is what remains.
+            for row in (0..each).rev() {
+                let values = room.read(&x, row * results + start, end - start);
+                for ((out, &v), &best) in out.iter_mut().zip(values).zip(&best[start..end]) {
+                    *out = if hit(v, best) { row as i64 } else { *out };
                 }
             }
-        },
-    );
+        }
+    });
 }

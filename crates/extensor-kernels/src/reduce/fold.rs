@@ -183,13 +183,7 @@ impl<S: Step> Kernel for Columns<'_, S> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Columns {
-            x,
-            stride,
-            count,
-            params,
-            acc,
-        } = self;
+        let Columns { x, stride, count, params, acc } = self;
         let len = acc.len();
         let params = &params[..len];
         let mut row = 0;
@@ -246,11 +240,7 @@ impl<S: Step + Sync> Fold<S::In, S::Acc, S::Param> for Folds<S> {
     }
     fn rows(&self, x: &[S::In], n: usize, params: &[S::Param], out: &mut [S::Acc]) {
         let kernel = Rows::<S> { x, n, params, out };
-        if S::WIDE {
-            dispatch(kernel)
-        } else {
-            dispatch_narrow(kernel)
-        }
+        if S::WIDE { dispatch(kernel) } else { dispatch_narrow(kernel) }
     }
     fn columns(
         &self,
@@ -260,18 +250,8 @@ impl<S: Step + Sync> Fold<S::In, S::Acc, S::Param> for Folds<S> {
         params: &[S::Param],
         acc: &mut [S::Acc],
     ) {
-        let kernel = Columns::<S> {
-            x,
-            stride,
-            count,
-            params,
-            acc,
-        };
-        if S::WIDE {
-            dispatch(kernel)
-        } else {
-            dispatch_narrow(kernel)
-        }
+        let kernel = Columns::<S> { x, stride, count, params, acc };
+        if S::WIDE { dispatch(kernel) } else { dispatch_narrow(kernel) }
     }
     fn join(&self, acc: &mut [S::Acc], other: &[S::Acc]) {
         dispatch_narrow(Join::<S> { acc, other });

@@ -93,10 +93,7 @@ struct Walk {
 impl Walk {
     /// The axes of `x` with the kept ones outside, or inside.
     fn new<T>(x: &View<'_, T>, reduced: &[bool], kept_outside: bool) -> Walk {
-        let mut walk = Walk {
-            shape: SmallVec::new(),
-            strides: SmallVec::new(),
-        };
+        let mut walk = Walk { shape: SmallVec::new(), strides: SmallVec::new() };
         for outside in [true, false] {
             for (axis, &reduced) in reduced.iter().enumerate() {
                 if (reduced != kept_outside) == outside {
@@ -197,14 +194,7 @@ pub(crate) fn reduce<T, A, P, O>(
         fold.rows(x, each, params, &mut acc);
         return finish(0, &acc, out);
     }
-    let job = Job {
-        fold,
-        params,
-        finish,
-        results,
-        each,
-        chunks: each.div_ceil(CHUNK),
-    };
+    let job = Job { fold, params, finish, results, each, chunks: each.div_ceil(CHUNK) };
     if results == 1 || (each > 1 && lies_in_rows(&x, reduced)) {
         job.rows(&Walk::new(&x, reduced, true).gather(&x), out);
     } else {
@@ -230,10 +220,7 @@ struct Room<T: Compute> {
 
 impl<T: Compute> Room<T> {
     fn new() -> Self {
-        Room {
-            raw: Vec::new(),
-            wide: Vec::new(),
-        }
+        Room { raw: Vec::new(), wide: Vec::new() }
     }
 
     /// Elements `start..start + len`, in the type that is computed in.
@@ -285,24 +272,19 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
         // Several short rows at a time.
         let together = (PACK / each).max(1);
         let shared = Shared::new(out);
-        in_tasks(
-            results.div_ceil(together),
-            together.min(results) * each,
-            |units| {
-                let mut room = Room::new();
-                let mut acc: SmallVec<[A; 8]> = SmallVec::new();
-                for unit in units {
-                    let start = unit * together;
-                    let end = (start + together).min(results);
-                    let values = room.read(x, start * each, (end - start) * each);
-                    acc.resize(end - start, self.fold.start());
-                    self.fold
-                        .rows(values, each, &self.params[start..end], &mut acc);
-                    // SAFETY: the units' parts of `out` lie in it and do not overlap.
-                    (self.finish)(start, &acc, unsafe { shared.part(start, end) });
-                }
-            },
-        );
+        in_tasks(results.div_ceil(together), together.min(results) * each, |units| {
+            let mut room = Room::new();
+            let mut acc: SmallVec<[A; 8]> = SmallVec::new();
+            for unit in units {
+                let start = unit * together;
+                let end = (start + together).min(results);
+                let values = room.read(x, start * each, (end - start) * each);
+                acc.resize(end - start, self.fold.start());
+                self.fold.rows(values, each, &self.params[start..end], &mut acc);
+                // SAFETY: the units' parts of `out` lie in it and do not overlap.
+                (self.finish)(start, &acc, unsafe { shared.part(start, end) });
+            }
+        });
     }
 
     /// Rows of more than one chunk.
@@ -345,12 +327,7 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
 
     /// Where neighbouring results lie together: `walk` has the reduced axes outside.
     fn columns<T: Compute<Wide = I>>(&self, walk: &Walk, x: &View<'_, T>, out: &mut [O]) {
-        let &Job {
-            results,
-            each,
-            chunks,
-            ..
-        } = self;
+        let &Job { results, each, chunks, .. } = self;
         let x = walk.gather(x);
         let even = x.stretch() > 0;
         let step = walk.outer_step(each).filter(|_| even);
@@ -381,10 +358,7 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
                 let (base, within) = (rest / blocks * stretch, rest % blocks * block);
                 let columns = base + within..base + (within + block).min(stretch);
                 let rows = chunk * CHUNK..((chunk + 1) * CHUNK).min(each);
-                let side = Panel {
-                    rows,
-                    columns: columns.clone(),
-                };
+                let side = Panel { rows, columns: columns.clone() };
                 if results <= NARROW {
                     self.narrow(&x, &side, &mut room, &mut params, &mut acc);
                 } else {

@@ -162,20 +162,10 @@ fn sums_over<T: Floats, O: Native>(
     if out.iter().all(|&y| is_finite(y)) {
         return;
     }
-    let line = Line {
-        scale: SMALL,
-        shift: 0.0,
-    };
+    let line = Line { scale: SMALL, shift: 0.0 };
     let mut scaled = vec![0.0; out.len()];
     let keep = |_: usize, acc: &[f64], out: &mut [f64]| out.copy_from_slice(acc);
-    reduce::<f64, _, _, _>(
-        &Folds(Lines),
-        x,
-        reduced,
-        &vec![line; out.len()],
-        &keep,
-        &mut scaled,
-    );
+    reduce::<f64, _, _, _>(&Folds(Lines), x, reduced, &vec![line; out.len()], &keep, &mut scaled);
     for (out, scaled) in out.iter_mut().zip(scaled) {
         if !is_finite(*out) {
             *out = round(scaled / divisor / SMALL);
@@ -271,10 +261,7 @@ fn roots<T: Floats>(
         // A difference of two large numbers may leave the range too.
         let y: f64 = y.wide().into();
         let scale = if y < 1.0 { 1.0 } else { 0.25 };
-        *line = Line {
-            scale,
-            shift: line.shift * scale,
-        };
+        *line = Line { scale, shift: line.shift * scale };
     }
     let mut reach = vec![0.0; out.len()];
     let keep = |_: usize, acc: &[f64], out: &mut [f64]| out.copy_from_slice(acc);
@@ -282,10 +269,7 @@ fn roots<T: Floats>(
     for (line, reach) in lines.iter_mut().zip(&reach) {
         if *reach > 0.0 && reach.is_finite() {
             let power = f64::from_bits(((1023 - exponent(*reach).clamp(-1000, 1000)) as u64) << 52);
-            *line = Line {
-                scale: line.scale * power,
-                shift: line.shift * power,
-            };
+            *line = Line { scale: line.scale * power, shift: line.shift * power };
         }
     }
     let mut scaled = vec![0.0; out.len()];
@@ -311,11 +295,7 @@ pub fn logsumexp<T: Floats>(x: View<'_, T>, reduced: &[bool], out: &mut [T]) {
     let finite = |_: usize, acc: &[T::Wide], out: &mut [T::Wide]| {
         for (out, &acc) in out.iter_mut().zip(acc) {
             let largest: f64 = acc.into();
-            *out = if largest.is_finite() {
-                acc
-            } else {
-                T::Wide::ZERO
-            };
+            *out = if largest.is_finite() { acc } else { T::Wide::ZERO };
         }
     };
     let none = no_params(out.len());

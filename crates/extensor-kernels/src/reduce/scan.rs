@@ -69,12 +69,7 @@ pub fn cumsum<T: Scans>(x: View<'_, T>, axis: usize, reverse: bool, out: &mut [T
     let shape = x.shape();
     let outer: usize = shape[..axis].iter().product();
     let inner: usize = shape[axis + 1..].iter().product();
-    let scan = Scan {
-        x: Gather::new(&x),
-        rows: shape[axis],
-        inner,
-        reverse,
-    };
+    let scan = Scan { x: Gather::new(&x), rows: shape[axis], inner, reverse };
     let blocks = inner.div_ceil(BLOCK);
     let shared = Shared::new(out);
     in_tasks(outer * blocks, scan.rows * inner.min(BLOCK), |units| {
@@ -122,18 +117,10 @@ impl<T: Scans> Scan<'_, T> {
         let width = columns.len();
         let mut runs = vec![T::START; width];
         // Rows that lie behind each other are read together.
-        let together = if width == self.inner {
-            (PACK / width).max(1)
-        } else {
-            1
-        };
+        let together = if width == self.inner { (PACK / width).max(1) } else { 1 };
         let pieces = self.rows.div_ceil(together);
         for piece in 0..pieces {
-            let piece = if self.reverse {
-                pieces - 1 - piece
-            } else {
-                piece
-            };
+            let piece = if self.reverse { pieces - 1 - piece } else { piece };
             let row = piece * together;
             let count = together.min(self.rows - row);
             let at = (matrix * self.rows + row) * self.inner + columns.start;

@@ -26,12 +26,7 @@ impl<T: Copy + std::fmt::Debug> Worst<T> {
 
     fn must_be_at_most(&self, bound: f64, name: &str) {
         println!("{name}: {:.3} ULP at {:?}", self.ulps, self.at);
-        assert!(
-            self.ulps <= bound,
-            "{name} is {} ULP off at {:?}",
-            self.ulps,
-            self.at
-        );
+        assert!(self.ulps <= bound, "{name} is {} ULP off at {:?}", self.ulps, self.at);
     }
 }
 
@@ -242,18 +237,7 @@ mod pow {
 
     #[test]
     fn has_the_special_values_of_ieee_754() {
-        let more = [
-            2.0,
-            3.0,
-            4.0,
-            0.5,
-            2.5,
-            1e9,
-            16_777_216.0,
-            16_777_215.0,
-            9e15,
-            1e300,
-        ];
+        let more = [2.0, 3.0, 4.0, 0.5, 2.5, 1e9, 16_777_216.0, 16_777_215.0, 9e15, 1e300];
         let mut all = special();
         all.extend(more.iter().flat_map(|x| [*x, -x]));
         for &x in &all {
@@ -292,17 +276,11 @@ mod pow {
 
     pub fn every_copy_gives_the_same_bits() {
         let x: Vec<(f32, f32)> = pairs_f32().into_iter().step_by(50).collect();
-        for (x, (a, b)) in x
-            .iter()
-            .zip(isa::dispatch(Power(&x)).into_iter().zip(Power(&x).run()))
-        {
+        for (x, (a, b)) in x.iter().zip(isa::dispatch(Power(&x)).into_iter().zip(Power(&x).run())) {
             assert!(same(a as f64, b as f64), "pow of {x:?}: {a} or {b}");
         }
         let x = pairs_f64();
-        for (x, (a, b)) in x
-            .iter()
-            .zip(isa::dispatch(Power(&x)).into_iter().zip(Power(&x).run()))
-        {
+        for (x, (a, b)) in x.iter().zip(isa::dispatch(Power(&x)).into_iter().zip(Power(&x).run())) {
             assert!(same(a, b), "pow of {x:?}: {a} or {b}");
         }
     }
@@ -319,17 +297,11 @@ fn the_copies_for_lesser_machines_give_the_same_bits() {
     // The instruction set is chosen once in a process, so each has one of its own.
     for isa in ["base", "v3"] {
         let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "the_copy_for_the_machine_gives_the_bits_of_the_plain_one",
-            ])
+            .args(["--exact", "the_copy_for_the_machine_gives_the_bits_of_the_plain_one"])
             .env("EXTENSOR_ISA", isa)
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&child.stdout);
-        assert!(
-            child.status.success() && text.contains("1 passed"),
-            "{isa}: {text}"
-        );
+        assert!(child.status.success() && text.contains("1 passed"), "{isa}: {text}");
     }
 }

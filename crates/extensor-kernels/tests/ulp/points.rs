@@ -32,27 +32,10 @@ fn critical() -> Vec<f64> {
     let ln_2 = std::f64::consts::LN_2;
     let mut points = vec![0.0, 1.0, 2.0, 0.5, 3.0, 10.0, 100.0, 1000.0];
     points.extend([f64::MIN_POSITIVE, f64::MAX, f64::from_bits(1), f64::EPSILON]);
-    points.extend([
-        709.782_712_893_384,
-        710.475_860_073_943_9,
-        745.133_219_101_941_1,
-    ]);
-    points.extend([
-        708.396_418_532_264_1,
-        36.04,
-        36.74,
-        37.43,
-        19.06,
-        18.71,
-        38.12,
-    ]);
+    points.extend([709.782_712_893_384, 710.475_860_073_943_9, 745.133_219_101_941_1]);
+    points.extend([708.396_418_532_264_1, 36.04, 36.74, 37.43, 19.06, 18.71, 38.12]);
     points.extend([1022.0, 1023.0, 1024.0, 1074.0, 1075.0, 743.75, 744.44]);
-    points.extend([
-        2f64.sqrt(),
-        0.5f64.sqrt(),
-        2f64.sqrt() - 1.0,
-        1.0 - 0.5f64.sqrt(),
-    ]);
+    points.extend([2f64.sqrt(), 0.5f64.sqrt(), 2f64.sqrt() - 1.0, 1.0 - 0.5f64.sqrt()]);
     points.extend((1..120).map(|n| f64::from(n) * ln_2 / 2.0));
     points.extend((1..64).map(|n| 2f64.powi(-n)));
     points.extend((1..64).map(|n| 2f64.powi(n)));

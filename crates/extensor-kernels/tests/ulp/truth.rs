@@ -76,11 +76,7 @@ impl Truth {
     pub fn pow(&mut self, x: f64, y: f64) -> BigFloat {
         let log = self.log(x.abs());
         let power = mul(&log, &big(y)).exp(BITS, ROUND, &mut self.0);
-        if x < 0.0 && (y % 2.0).abs() == 1.0 {
-            power.neg()
-        } else {
-            power
-        }
+        if x < 0.0 && (y % 2.0).abs() == 1.0 { power.neg() } else { power }
     }
 }
 
@@ -126,11 +122,7 @@ fn power_of_two(exponent: i32) -> BigFloat {
 /// An infinity stands for the power of two past the largest float, where the next float would be.
 pub fn ulps_f64(found: f64, truth: &BigFloat) -> f64 {
     if truth.is_nan() || found.is_nan() {
-        return if truth.is_nan() && found.is_nan() {
-            0.0
-        } else {
-            f64::INFINITY
-        };
+        return if truth.is_nan() && found.is_nan() { 0.0 } else { f64::INFINITY };
     }
     let end = power_of_two(1024);
     let at_most = |x: BigFloat| match x.abs() >= end {
@@ -139,11 +131,7 @@ pub fn ulps_f64(found: f64, truth: &BigFloat) -> f64 {
         false => x,
     };
     let (found, truth) = (at_most(big(found)), at_most(truth.clone()));
-    let exponent = if truth.is_zero() {
-        -2000
-    } else {
-        truth.exponent().unwrap()
-    };
+    let exponent = if truth.is_zero() { -2000 } else { truth.exponent().unwrap() };
     let unit = (exponent.min(1024) - 53).max(-1074);
     to_f64(&sub(&found, &truth), unit).abs()
 }
@@ -159,11 +147,7 @@ fn to_f64(x: &BigFloat, unit: i32) -> f64 {
 /// The same for `f32`, whose truth an `f64` holds well enough.
 pub fn ulps_f32(found: f32, truth: f64) -> f64 {
     if truth.is_nan() || found.is_nan() {
-        return if truth.is_nan() && found.is_nan() {
-            0.0
-        } else {
-            f64::INFINITY
-        };
+        return if truth.is_nan() && found.is_nan() { 0.0 } else { f64::INFINITY };
     }
     let end = 2f64.powi(128);
     let found = (found as f64).clamp(-end, end);

@@ -41,10 +41,7 @@ const NEAR_HALF_TURNS: &[f64] = &[
 fn check_f32(name: &str, f: fn(f32) -> f32, truth: fn(f64) -> f64) {
     let mut worst = Worst::new();
     let mut see = |x: f32| worst.see(x as f64, error_f32(f(x), truth(x as f64)));
-    (0..=u32::MAX)
-        .step_by(2039)
-        .map(f32::from_bits)
-        .for_each(&mut see);
+    (0..=u32::MAX).step_by(2039).map(f32::from_bits).for_each(&mut see);
     let mut near = |x: f64| {
         for step in -1i32..=1 {
             let x = f32::from_bits((x as f32).to_bits().wrapping_add_signed(step));
@@ -117,9 +114,7 @@ fn ratios(step: f64) -> Vec<f64> {
 /// Points for the functions that fall away beyond `far`.
 fn normal_points(far: f64) -> Vec<f64> {
     let mut random = Random(9);
-    let more = [0.5, 1.0, 3.0, 4.0, 6.0, far]
-        .into_iter()
-        .flat_map(|x| [x, -x]);
+    let more = [0.5, 1.0, 3.0, 4.0, 6.0, far].into_iter().flat_map(|x| [x, -x]);
     let mut points = points_f64(3, more);
     points.extend((0..4000).map(|_| random.between(-far, far)));
     points.extend((0..4000).map(|_| random.between(-3.0, 3.0)));
@@ -129,43 +124,26 @@ fn normal_points(far: f64) -> Vec<f64> {
 #[test]
 fn sine_is_near_the_truth() {
     check_f32("sin f32", sin, libm::sin);
-    check_f64(
-        "sin f64",
-        sin,
-        |c, x| big(x).sin(BITS, NEAREST, &mut c.0),
-        angles(),
-    );
+    check_f64("sin f64", sin, |c, x| big(x).sin(BITS, NEAREST, &mut c.0), angles());
 }
 
 #[test]
 fn cosine_is_near_the_truth() {
     check_f32("cos f32", cos, libm::cos);
-    check_f64(
-        "cos f64",
-        cos,
-        |c, x| big(x).cos(BITS, NEAREST, &mut c.0),
-        angles(),
-    );
+    check_f64("cos f64", cos, |c, x| big(x).cos(BITS, NEAREST, &mut c.0), angles());
 }
 
 #[test]
 fn tangent_is_near_the_truth() {
     check_f32("tan f32", tan, libm::tan);
-    check_f64(
-        "tan f64",
-        tan,
-        |c, x| big(x).tan(BITS, NEAREST, &mut c.0),
-        angles(),
-    );
+    check_f64("tan f64", tan, |c, x| big(x).tan(BITS, NEAREST, &mut c.0), angles());
 }
 
 #[test]
 fn arc_sine_is_near_the_truth() {
     check_f32("asin f32", asin, libm::asin);
     let truth = |c: &mut Big, x: f64| {
-        limits(x, 1.0, f64::NAN, f64::NAN, || {
-            big(x).asin(BITS, NEAREST, &mut c.0)
-        })
+        limits(x, 1.0, f64::NAN, f64::NAN, || big(x).asin(BITS, NEAREST, &mut c.0))
     };
     check_f64("asin f64", asin, truth, ratios(0.0026));
 }
@@ -174,9 +152,7 @@ fn arc_sine_is_near_the_truth() {
 fn arc_cosine_is_near_the_truth() {
     check_f32("acos f32", acos, libm::acos);
     let truth = |c: &mut Big, x: f64| {
-        limits(x, 1.0, f64::NAN, f64::NAN, || {
-            big(x).acos(BITS, NEAREST, &mut c.0)
-        })
+        limits(x, 1.0, f64::NAN, f64::NAN, || big(x).acos(BITS, NEAREST, &mut c.0))
     };
     check_f64("acos f64", acos, truth, ratios(0.0026));
 }
@@ -185,9 +161,7 @@ fn arc_cosine_is_near_the_truth() {
 fn arc_tangent_is_near_the_truth() {
     check_f32("atan f32", atan, libm::atan);
     let truth = |c: &mut Big, x: f64| {
-        limits(x, 1e40, -FRAC_PI_2, FRAC_PI_2, || {
-            big(x).atan(BITS, NEAREST, &mut c.0)
-        })
+        limits(x, 1e40, -FRAC_PI_2, FRAC_PI_2, || big(x).atan(BITS, NEAREST, &mut c.0))
     };
     check_f64("atan f64", atan, truth, ratios(0.007));
 }
@@ -208,9 +182,7 @@ fn complementary_error_function_is_near_the_truth_into_the_subnormals() {
 
 #[test]
 fn normal_distribution_is_near_the_truth_into_the_subnormals() {
-    check_f32("normal_cdf f32", normal_cdf, |x| {
-        0.5 * libm::erfc(-x * FRAC_1_SQRT_2)
-    });
+    check_f32("normal_cdf f32", normal_cdf, |x| 0.5 * libm::erfc(-x * FRAC_1_SQRT_2));
     let truth = |c: &mut Big, x: f64| {
         limits(x, 38.7, 0.0, 1.0, || {
             let two = BigFloat::from_word(2, 64);
@@ -227,31 +199,20 @@ fn angle_of_a_point_is_near_the_truth_all_around() {
     let mut worst = Worst::new();
     for _ in 0..1_000_000 {
         let bits = random.next();
-        let (y, x) = (
-            f32::from_bits(bits as u32),
-            f32::from_bits((bits >> 32) as u32),
-        );
-        worst.see(
-            y as f64,
-            error_f32(atan2(y, x), libm::atan2(y as f64, x as f64)),
-        );
+        let (y, x) = (f32::from_bits(bits as u32), f32::from_bits((bits >> 32) as u32));
+        worst.see(y as f64, error_f32(atan2(y, x), libm::atan2(y as f64, x as f64)));
     }
     worst.check("atan2 f32", F32_LIMIT);
     let (mut worst, mut c) = (Worst::new(), Big::new());
     for k in 0..20_000 {
         // Any exponents at first, then comparable ones.
         let y = f64::from_bits(random.next());
-        let x = if k % 2 == 0 {
-            f64::from_bits(random.next())
-        } else {
-            y * random.between(-4.0, 4.0)
-        };
+        let x =
+            if k % 2 == 0 { f64::from_bits(random.next()) } else { y * random.between(-4.0, 4.0) };
         if !(y.is_finite() && x.is_finite() && x != 0.0) {
             continue;
         }
-        let mut truth = big(y)
-            .div(&big(x), BITS, NEAREST)
-            .atan(BITS, NEAREST, &mut c.0);
+        let mut truth = big(y).div(&big(x), BITS, NEAREST).atan(BITS, NEAREST, &mut c.0);
         if x < 0.0 {
             let pi = c.0.pi(BITS, NEAREST);
             let turn = if y < 0.0 { pi.neg() } else { pi };
@@ -297,31 +258,17 @@ fn same_bits<F: Elementary>(points: &[F]) {
             each(stringify!($f), points, map, $f);
         )* };
     }
-    all!(
-        sin_lane, cos_lane, tan_lane, asin, acos, atan, erf, erfc, normal_cdf, atan2_line
-    );
+    all!(sin_lane, cos_lane, tan_lane, asin, acos, atan, erf, erfc, normal_cdf, atan2_line);
 }
 
 #[test]
 fn the_copy_for_this_machine_gives_the_bits_of_the_scalar_code() {
     let mut random = Random(5);
     let doubles: Vec<f64> = (0..20_000)
-        .map(|k| {
-            if k % 2 == 0 {
-                f64::from_bits(random.next())
-            } else {
-                random.between(-9.0, 9.0)
-            }
-        })
+        .map(|k| if k % 2 == 0 { f64::from_bits(random.next()) } else { random.between(-9.0, 9.0) })
         .collect();
     let floats: Vec<f32> = (0..20_000)
-        .map(|k| {
-            if k % 2 == 0 {
-                f32::from_bits(random.next() as u32)
-            } else {
-                doubles[k] as f32
-            }
-        })
+        .map(|k| if k % 2 == 0 { f32::from_bits(random.next() as u32) } else { doubles[k] as f32 })
         .collect();
     same_bits(&doubles);
     same_bits(&floats);
@@ -331,10 +278,7 @@ fn the_copy_for_this_machine_gives_the_bits_of_the_scalar_code() {
 fn the_copies_for_lesser_machines_give_the_same_bits_too() {
     for isa in ["base", "v3"] {
         let status = std::process::Command::new(std::env::current_exe().expect("this test"))
-            .args([
-                "--exact",
-                "the_copy_for_this_machine_gives_the_bits_of_the_scalar_code",
-            ])
+            .args(["--exact", "the_copy_for_this_machine_gives_the_bits_of_the_scalar_code"])
             .env("EXTENSOR_ISA", isa)
             .status();
         assert!(status.expect("a child").success(), "EXTENSOR_ISA={isa}");

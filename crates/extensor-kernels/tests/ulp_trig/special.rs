@@ -28,10 +28,7 @@ macro_rules! special_values {
             for &(name, f, x, y) in odd {
                 assert!(same(f(x), y) && same(f(-x), -y), "{name} {x} is {}", f(x));
                 assert!(same(f(0.0), 0.0) && same(f(-0.0), -0.0), "{name} at zero");
-                assert!(
-                    f(NAN).is_nan() && f(-$float::from_bits(!0 >> 1)).is_nan(),
-                    "{name} NaN"
-                );
+                assert!(f(NAN).is_nan() && f(-$float::from_bits(!0 >> 1)).is_nan(), "{name} NaN");
             }
             let other: &[(&str, fn($float) -> $float, $float, $float)] = &[
                 ("cos", cos, 0.0, 1.0),
@@ -52,10 +49,7 @@ macro_rules! special_values {
             ];
             for &(name, f, x, y) in other {
                 assert!(same(f(x), y), "{name} {x} is {}", f(x));
-                assert!(
-                    f(NAN).is_nan() && f(-$float::from_bits(!0 >> 1)).is_nan(),
-                    "{name} NaN"
-                );
+                assert!(f(NAN).is_nan() && f(-$float::from_bits(!0 >> 1)).is_nan(), "{name} NaN");
             }
             for (y, x, angle) in [
                 (0.0, 0.0, 0.0),
@@ -71,20 +65,11 @@ macro_rules! special_values {
                 (NAN, INFINITY, NAN),
                 (INFINITY, NAN, NAN),
             ] {
-                assert!(
-                    same(atan2(y, x), angle) && same(atan2(-y, x), -angle),
-                    "{y} {x}"
-                );
+                assert!(same(atan2(y, x), angle) && same(atan2(-y, x), -angle), "{y} {x}");
             }
         }
     };
 }
 
-special_values!(
-    special_arguments_have_the_values_that_c_gives_them_in_f32,
-    f32
-);
-special_values!(
-    special_arguments_have_the_values_that_c_gives_them_in_f64,
-    f64
-);
+special_values!(special_arguments_have_the_values_that_c_gives_them_in_f32, f32);
+special_values!(special_arguments_have_the_values_that_c_gives_them_in_f64, f64);

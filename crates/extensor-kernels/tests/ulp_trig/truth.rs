@@ -27,11 +27,7 @@ pub struct Worst {
 
 impl Worst {
     pub fn new() -> Self {
-        Worst {
-            error: 0.0,
-            at: 0.0,
-            points: 0,
-        }
+        Worst { error: 0.0, at: 0.0, points: 0 }
     }
 
     pub fn see(&mut self, at: f64, error: f64) {
@@ -112,11 +108,7 @@ impl Big {
 /// The error of `got` in units of the last place that `truth` has as an `f64`.
 pub fn error_f64(got: f64, truth: &BigFloat) -> f64 {
     if truth.is_nan() || got.is_nan() {
-        return if truth.is_nan() && got.is_nan() {
-            0.0
-        } else {
-            f64::INFINITY
-        };
+        return if truth.is_nan() && got.is_nan() { 0.0 } else { f64::INFINITY };
     }
     let difference = big(got).sub(truth, BITS, NEAREST);
     let (Some(digits), Some(exponent)) = (difference.mantissa_digits(), difference.exponent())

@@ -19,11 +19,8 @@ pub enum Arrangement {
 
 impl Arrangement {
     /// Those that are not contiguous.
-    pub const STRIDED: [Arrangement; 3] = [
-        Arrangement::Transposed,
-        Arrangement::Sliced,
-        Arrangement::Flipped,
-    ];
+    pub const STRIDED: [Arrangement; 3] =
+        [Arrangement::Transposed, Arrangement::Sliced, Arrangement::Flipped];
 
     /// The same values, arranged so. What lies between them in memory is NaN, or −1.
     ///
@@ -79,11 +76,8 @@ impl fmt::Display for Arrangement {
 fn place(x: &Tensor, len: usize, offset: usize, strides: &[isize]) -> Result<Tensor> {
     let shape = x.shape().clone();
     let whole = x.contiguous()?;
-    let layout = Layout {
-        shape: shape.clone(),
-        strides: strides.iter().copied().collect(),
-        offset,
-    };
+    let layout =
+        Layout { shape: shape.clone(), strides: strides.iter().copied().collect(), offset };
     let buffer = match_bits!(x.dtype(), T => {
         let values = whole.view::<T>();
         let first = whole.layout().offset;

@@ -163,20 +163,14 @@ impl<'a> Subject<'a> {
 
     /// The point itself.
     fn middle(&self) -> Point {
-        Point {
-            outputs: self.center.clone(),
-            t: 0.0,
-        }
+        Point { outputs: self.center.clone(), t: 0.0 }
     }
 
     /// The central difference `(φ(h) − φ(−h)) / 2h`.
     pub fn central(&self, line: &Line, h: f64) -> Result<Quotient> {
         let (right, middle, left) = (self.point(line, h)?, self.middle(), self.point(line, -h)?);
         let (value, terms) = self.quotient(&right, &left);
-        let sides = [
-            self.quotient(&right, &middle),
-            self.quotient(&middle, &left),
-        ];
+        let sides = [self.quotient(&right, &middle), self.quotient(&middle, &left)];
         let bend = (sides[0].0 - sides[1].0).abs();
         Ok(Quotient { value, terms, bend })
     }
@@ -195,11 +189,7 @@ impl<'a> Subject<'a> {
     pub fn extrapolate(&self, line: &Line, eps: f64) -> Result<Estimate> {
         const STEPS: usize = 20;
         const ORDERS: usize = 4;
-        let mut best = Estimate {
-            value: f64::NAN,
-            error: f64::INFINITY,
-            terms: 0,
-        };
+        let mut best = Estimate { value: f64::NAN, error: f64::INFINITY, terms: 0 };
         let mut previous: Vec<f64> = Vec::new();
         let mut h = (eps * 1e3).min(0.5) * self.scale(line);
         for _ in 0..STEPS {
@@ -212,10 +202,7 @@ impl<'a> Subject<'a> {
                     factor *= 4.0;
                     row.push((factor * row[j - 1] - previous[j - 1]) / (factor - 1.0));
                 }
-                let neighbours = [
-                    previous.get(j.saturating_sub(1)),
-                    row.get(j.wrapping_sub(1)),
-                ];
+                let neighbours = [previous.get(j.saturating_sub(1)), row.get(j.wrapping_sub(1))];
                 let apart = neighbours.iter().flatten().map(|v| (row[j] - **v).abs());
                 let Some(error) = apart.max_by(f64::total_cmp) else {
                     continue;
@@ -223,11 +210,7 @@ impl<'a> Subject<'a> {
                 // Where the line leaves the function's domain this is NaN, and not the best.
                 let error = if error < noise { noise } else { error };
                 if error <= best.error {
-                    best = Estimate {
-                        value: row[j],
-                        error,
-                        terms: best.terms.max(terms),
-                    };
+                    best = Estimate { value: row[j], error, terms: best.terms.max(terms) };
                 }
             }
             previous = row;
@@ -279,10 +262,7 @@ pub(crate) fn expect_floats(name: &str, outputs: &[Tensor]) -> Result<()> {
         None => Ok(()),
         Some(y) => Err(Error::Check {
             op: name.to_string(),
-            reason: format!(
-                "its output has dtype {}, which has no derivative",
-                y.dtype()
-            ),
+            reason: format!("its output has dtype {}, which has no derivative", y.dtype()),
         }),
     }
 }

@@ -58,10 +58,7 @@ pub fn numerical_gradient(
         gradients.push(Tensor::from_vec(values, inputs[number].shape().clone())?);
     }
     let cotangent = weights.swap_remove(0);
-    Ok(NumericalGradient {
-        cotangent,
-        gradients,
-    })
+    Ok(NumericalGradient { cotangent, gradients })
 }
 
 /// Checks an explicit backward function, `f_backward(grad_output, inputs)`, which returns the
@@ -167,17 +164,11 @@ pub(crate) fn check_pair(
     let gradients = f_backward(&cotangents, inputs)?;
     let again = [
         ("forward", bit_differences(&f(inputs)?, &outputs)),
-        (
-            "backward",
-            bit_differences(&f_backward(&cotangents, inputs)?, &gradients),
-        ),
+        ("backward", bit_differences(&f_backward(&cotangents, inputs)?, &gradients)),
     ];
     for (function, difference) in again {
         if let Some(difference) = difference {
-            report.problem = Some(Problem::Nondeterministic {
-                function,
-                difference,
-            });
+            report.problem = Some(Problem::Nondeterministic { function, difference });
             return Ok(report);
         }
     }
@@ -206,14 +197,7 @@ pub(crate) fn check_pair(
         }
     }
 
-    let check = Check {
-        subject,
-        analytic,
-        tolerance,
-        eps,
-        options,
-        inputs,
-    };
+    let check = Check { subject, analytic, tolerance, eps, options, inputs };
     match mode {
         Mode::Fast => check.directions(&mut report)?,
         _ => check.elements(&mut report)?,
@@ -252,11 +236,7 @@ pub(crate) fn convergence(
         let eps = 10f64.powf(f64::from(half_decade) / 2.0);
         let numeric = subject.central(&line, eps * subject.scale(&line))?.value;
         let error = (exact - numeric).abs();
-        Ok(Step {
-            eps,
-            numeric,
-            error,
-        })
+        Ok(Step { eps, numeric, error })
     };
     (-22..=-4).rev().map(step).collect()
 }

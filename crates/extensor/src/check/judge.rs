@@ -91,9 +91,8 @@ impl Check<'_> {
 
     /// Looks at the slope of the Taylor remainder along a random direction through all inputs.
     pub fn taylor(&self, report: &mut Report) -> Result<()> {
-        let speeds: Vec<Vec<f64>> = (0..self.analytic.len())
-            .map(|k| self.draw(0, k))
-            .collect::<Result<_>>()?;
+        let speeds: Vec<Vec<f64>> =
+            (0..self.analytic.len()).map(|k| self.draw(0, k)).collect::<Result<_>>()?;
         let slope = taylor::slope(&self.subject, &speeds, self.project(&speeds))?;
         report.taylor = Some(slope);
         if slope < taylor::LEAST_SLOPE {
@@ -114,9 +113,7 @@ impl Check<'_> {
     /// `<g, v>`.
     fn project(&self, speeds: &[Vec<f64>]) -> f64 {
         let pairs = self.analytic.iter().zip(speeds);
-        pairs
-            .flat_map(|(g, v)| g.iter().zip(v).map(|(g, v)| g * v))
-            .sum()
+        pairs.flat_map(|(g, v)| g.iter().zip(v).map(|(g, v)| g * v)).sum()
     }
 
     fn bound(&self, numeric: f64, terms: usize) -> f64 {
@@ -180,9 +177,7 @@ impl Check<'_> {
         let places = wrong.len();
         report.checked += places;
         let factor = common_factor(&wrong);
-        let worst = wrong
-            .into_iter()
-            .max_by(|(_, a), (_, b)| a.ratio().total_cmp(&b.ratio()));
+        let worst = wrong.into_iter().max_by(|(_, a), (_, b)| a.ratio().total_cmp(&b.ratio()));
         let (line, comparison, problem) = match (worst, unresolved) {
             (Some((line, comparison)), _) => (line, comparison, Problem::Wrong { places, factor }),
             (None, Some((line, comparison, accuracy))) => {
@@ -210,11 +205,7 @@ impl Check<'_> {
 
     /// Settles a doubt by extrapolated differences, then by one-sided ones.
     fn look_closer(&self, suspect: &Suspect) -> Result<(Comparison, Finding)> {
-        let Suspect {
-            line,
-            comparison: first,
-            moved,
-        } = suspect;
+        let Suspect { line, comparison: first, moved } = suspect;
         let estimate = self.subject.extrapolate(line, self.eps)?;
         let kink = self.subject.kink(line, self.eps)?;
         if estimate.value.is_nan() {
@@ -244,11 +235,7 @@ impl Check<'_> {
             let h = eps * self.subject.scale(line);
             let numeric = self.subject.central(line, h)?.value;
             let error = (analytic - numeric).abs();
-            Ok(Step {
-                eps,
-                numeric,
-                error,
-            })
+            Ok(Step { eps, numeric, error })
         };
         (-4..=3).rev().map(step).collect()
     }
@@ -258,7 +245,5 @@ impl Check<'_> {
 fn common_factor(wrong: &[(Line, Comparison)]) -> Option<f64> {
     let mut factors = wrong.iter().map(|(_, c)| c.analytic / c.numeric);
     let first = factors.next().filter(|v| v.is_finite())?;
-    factors
-        .all(|v| (v - first).abs() <= 1e-4 * first.abs())
-        .then_some(first)
+    factors.all(|v| (v - first).abs() <= 1e-4 * first.abs()).then_some(first)
 }

@@ -64,10 +64,7 @@ impl Options {
 
     /// The defaults, with a name.
     pub fn named(name: impl Into<String>) -> Options {
-        Options {
-            name: name.into(),
-            ..Options::default()
-        }
+        Options { name: name.into(), ..Options::default() }
     }
 
     /// The name of input number `index`.
@@ -79,10 +76,7 @@ impl Options {
     /// The tolerance for inputs of this dtype.
     pub(super) fn tolerance(&self, dtype: DType) -> Tolerance {
         let default = Tolerance::of(dtype);
-        Tolerance::new(
-            self.rtol.unwrap_or(default.relative),
-            self.atol.unwrap_or(default.absolute),
-        )
+        Tolerance::new(self.rtol.unwrap_or(default.relative), self.atol.unwrap_or(default.absolute))
     }
 
     /// The step for inputs of this dtype.

@@ -6,12 +6,7 @@ use crate::{DType, Error, Key, Result, Tensor, Tolerance, ops};
 
 /// The inputs to differentiate by.
 pub(super) fn wrt(inputs: &[Tensor], options: &Options) -> Result<Vec<usize>> {
-    let fail = |reason: String| {
-        Err(Error::Check {
-            op: options.name.clone(),
-            reason,
-        })
-    };
+    let fail = |reason: String| Err(Error::Check { op: options.name.clone(), reason });
     let Some(chosen) = &options.wrt else {
         let floats = (0..inputs.len()).filter(|&i| inputs[i].dtype().is_float());
         let floats: Vec<usize> = floats.collect();
@@ -26,9 +21,7 @@ pub(super) fn wrt(inputs: &[Tensor], options: &Options) -> Result<Vec<usize>> {
             Some(x) if !x.dtype().is_float() => {
                 let name = options.input_name(i);
                 let dtype = x.dtype();
-                return fail(format!(
-                    "{name} has dtype {dtype}, and no derivative by it exists"
-                ));
+                return fail(format!("{name} has dtype {dtype}, and no derivative by it exists"));
             }
             Some(_) => {}
         }
@@ -39,9 +32,7 @@ pub(super) fn wrt(inputs: &[Tensor], options: &Options) -> Result<Vec<usize>> {
 /// The least precise dtype of the inputs differentiated by.
 pub(super) fn coarsest(inputs: &[Tensor], wrt: &[usize]) -> DType {
     let dtypes = wrt.iter().map(|&i| inputs[i].dtype());
-    dtypes
-        .max_by(|a, b| a.epsilon().total_cmp(&b.epsilon()))
-        .unwrap_or(DType::F64)
+    dtypes.max_by(|a, b| a.epsilon().total_cmp(&b.epsilon())).unwrap_or(DType::F64)
 }
 
 /// Random weights for the outputs, in their dtype, or those given.
@@ -94,19 +85,11 @@ pub(super) fn misfit(
         let input = options.input_name(i);
         if gradient.shape() != inputs[i].shape() {
             let (expected, got) = (inputs[i].shape().clone(), gradient.shape().clone());
-            return Some(Problem::Shape {
-                input,
-                expected,
-                got,
-            });
+            return Some(Problem::Shape { input, expected, got });
         }
         if gradient.dtype() != inputs[i].dtype() {
             let (expected, got) = (inputs[i].dtype(), gradient.dtype());
-            return Some(Problem::DType {
-                input,
-                expected,
-                got,
-            });
+            return Some(Problem::DType { input, expected, got });
         }
     }
     None

@@ -52,11 +52,7 @@ impl Comparison {
     /// The error in units of the tolerance: above 1 it is too large.
     pub fn ratio(&self) -> f64 {
         let error = self.error();
-        if error == 0.0 {
-            0.0
-        } else {
-            error / self.tolerance
-        }
+        if error == 0.0 { 0.0 } else { error / self.tolerance }
     }
 }
 
@@ -196,10 +192,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.mode {
-            Mode::Fast => format!(
-                "{} directions through {} elements",
-                self.checked, self.elements
-            ),
+            Mode::Fast => format!("{} directions through {} elements", self.checked, self.elements),
             _ => format!("{} of {} elements", self.checked, self.elements),
         };
         let setting = format!("{what}, {}, ε = {:e}", self.dtype, self.eps);
@@ -221,26 +214,15 @@ impl fmt::Display for Report {
                 "\n  how the error moves with ε\n    ε        numeric                  error",
             )?;
             for step in &self.steps {
-                let Step {
-                    eps,
-                    numeric,
-                    error,
-                } = step;
+                let Step { eps, numeric, error } = step;
                 write!(f, "\n    {eps:<8.0e} {numeric:<24.15e} {error:.3e}")?;
             }
             if let Some(verdict) = self.verdict() {
                 write!(f, "\n  {verdict}")?;
             }
         }
-        if let Some(Problem::Wrong {
-            factor: Some(factor),
-            ..
-        }) = self.problem
-        {
-            write!(
-                f,
-                "\n  analytic = {factor:.6} × numeric wherever it is wrong"
-            )?;
+        if let Some(Problem::Wrong { factor: Some(factor), .. }) = self.problem {
+            write!(f, "\n  analytic = {factor:.6} × numeric wherever it is wrong")?;
             f.write_str(match factor {
                 v if (v + 1.0).abs() < 1e-4 => ": a swapped sign",
                 0.0 => ": a term is missing",
@@ -248,17 +230,9 @@ impl fmt::Display for Report {
             })?;
         }
         for kink in &self.kinks {
-            let Kink {
-                place,
-                left,
-                right,
-                analytic,
-            } = kink;
+            let Kink { place, left, right, analytic } = kink;
             write!(f, "\n  not differentiable here: {place}: ")?;
-            write!(
-                f,
-                "{left:.6} from below, {right:.6} from above, {analytic:.6} analytic"
-            )?;
+            write!(f, "{left:.6} from below, {right:.6} from above, {analytic:.6} analytic")?;
         }
         if self.kink_count > self.kinks.len() {
             let more = self.kink_count - self.kinks.len();
@@ -297,50 +271,24 @@ impl Report {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Nondeterministic {
-                function,
-                difference,
-            } => write!(
+            Problem::Nondeterministic { function, difference } => write!(
                 f,
                 "not deterministic: the {function} function called twice gives different results, {difference}"
             ),
             Problem::Count { expected, got } => {
-                write!(
-                    f,
-                    "the backward function returned {got} gradients, expected {expected}"
-                )
+                write!(f, "the backward function returned {got} gradients, expected {expected}")
             }
-            Problem::Shape {
-                input,
-                expected,
-                got,
-            } => {
-                write!(
-                    f,
-                    "the gradient for {input} has shape {got}, expected {expected}"
-                )
+            Problem::Shape { input, expected, got } => {
+                write!(f, "the gradient for {input} has shape {got}, expected {expected}")
             }
-            Problem::DType {
-                input,
-                expected,
-                got,
-            } => {
-                write!(
-                    f,
-                    "the gradient for {input} has dtype {got}, expected {expected}"
-                )
+            Problem::DType { input, expected, got } => {
+                write!(f, "the gradient for {input} has dtype {got}, expected {expected}")
             }
             Problem::NotFinite { place, value } => {
-                write!(
-                    f,
-                    "the gradient is {value} at {place}, where the function is finite"
-                )
+                write!(f, "the gradient is {value} at {place}, where the function is finite")
             }
             Problem::Forward { difference } => {
-                write!(
-                    f,
-                    "the function is not what it is in f64 on the same inputs: {difference}"
-                )
+                write!(f, "the function is not what it is in f64 on the same inputs: {difference}")
             }
             Problem::Wrong { places, .. } => write!(f, "WRONG GRADIENT at {places} places or more"),
             Problem::Unresolved { accuracy } => write!(

@@ -26,9 +26,7 @@ pub(crate) fn slope(subject: &Subject, direction: &[Vec<f64>], projection: f64) 
         // Moving the inputs rounds them too, by as much as their product with the gradient.
         let floor = 1e3 * (noise + f64::EPSILON * projection.abs());
         if remainder.is_finite() && remainder < floor {
-            drop = remainders
-                .last()
-                .map(|last| (last / floor).ln() / FACTOR.ln());
+            drop = remainders.last().map(|last| (last / floor).ln() / FACTOR.ln());
             break;
         }
         if remainder.is_finite() {
@@ -36,10 +34,8 @@ pub(crate) fn slope(subject: &Subject, direction: &[Vec<f64>], projection: f64) 
         }
         h /= FACTOR;
     }
-    let mut slopes: Vec<f64> = remainders
-        .windows(2)
-        .map(|w| (w[0] / w[1]).ln() / FACTOR.ln())
-        .collect();
+    let mut slopes: Vec<f64> =
+        remainders.windows(2).map(|w| (w[0] / w[1]).ln() / FACTOR.ln()).collect();
     let smallest = slopes.len().saturating_sub(3);
     let mut slopes = slopes.split_off(smallest);
     slopes.sort_by(f64::total_cmp);

@@ -6,112 +6,110 @@ use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
 use super::reduction::Rule;
-use super::{additive, arithmetic, clip, elementwise, matrix, predicates};
-use super::{axes, cast, filling, indexing, joining, scatter, slicing, split, triangle, views};
-use super::{reduction, reduction_extremes, reduction_product, reduction_scan, reduction_spread};
+use super::{arithmetic, elementwise, matrix, reduction, shape};
 use crate::{Error, Result, Tensor};
 
 /// Every operation there is.
 pub static CATALOGUE: &[&Record] = &[
     // arithmetic
-    additive::Add::RECORD,
-    additive::Subtract::RECORD,
-    arithmetic::Multiply::RECORD,
-    arithmetic::Divide::RECORD,
-    arithmetic::Power::RECORD,
-    arithmetic::FloorDivide::RECORD,
-    arithmetic::Modulo::RECORD,
-    arithmetic::Maximum::RECORD,
-    arithmetic::Minimum::RECORD,
-    additive::Negate::RECORD,
-    additive::Where::RECORD,
-    predicates::Equal::RECORD,
-    predicates::NotEqual::RECORD,
-    predicates::Less::RECORD,
-    predicates::LessEqual::RECORD,
-    predicates::Greater::RECORD,
-    predicates::GreaterEqual::RECORD,
-    predicates::LogicalAnd::RECORD,
-    predicates::LogicalOr::RECORD,
-    predicates::LogicalXor::RECORD,
-    predicates::LogicalNot::RECORD,
+    arithmetic::additive::Add::RECORD,
+    arithmetic::additive::Subtract::RECORD,
+    arithmetic::products::Multiply::RECORD,
+    arithmetic::products::Divide::RECORD,
+    arithmetic::products::Power::RECORD,
+    arithmetic::products::FloorDivide::RECORD,
+    arithmetic::products::Modulo::RECORD,
+    arithmetic::products::Maximum::RECORD,
+    arithmetic::products::Minimum::RECORD,
+    arithmetic::additive::Negate::RECORD,
+    arithmetic::additive::Where::RECORD,
+    arithmetic::predicates::Equal::RECORD,
+    arithmetic::predicates::NotEqual::RECORD,
+    arithmetic::predicates::Less::RECORD,
+    arithmetic::predicates::LessEqual::RECORD,
+    arithmetic::predicates::Greater::RECORD,
+    arithmetic::predicates::GreaterEqual::RECORD,
+    arithmetic::predicates::LogicalAnd::RECORD,
+    arithmetic::predicates::LogicalOr::RECORD,
+    arithmetic::predicates::LogicalXor::RECORD,
+    arithmetic::predicates::LogicalNot::RECORD,
     // elementwise
-    elementwise::Exp::RECORD,
-    elementwise::Expm1::RECORD,
-    elementwise::Log::RECORD,
-    elementwise::Log1p::RECORD,
-    elementwise::Log2::RECORD,
-    elementwise::Log10::RECORD,
-    elementwise::Sqrt::RECORD,
-    elementwise::Rsqrt::RECORD,
-    elementwise::Square::RECORD,
-    elementwise::Reciprocal::RECORD,
-    elementwise::Abs::RECORD,
-    elementwise::Sign::RECORD,
-    elementwise::Sin::RECORD,
-    elementwise::Cos::RECORD,
-    elementwise::Tan::RECORD,
-    elementwise::Asin::RECORD,
-    elementwise::Acos::RECORD,
-    elementwise::Atan::RECORD,
-    elementwise::Sinh::RECORD,
-    elementwise::Cosh::RECORD,
-    elementwise::Asinh::RECORD,
-    elementwise::Acosh::RECORD,
-    elementwise::Atanh::RECORD,
-    elementwise::Erf::RECORD,
-    elementwise::Erfc::RECORD,
-    elementwise::Ceil::RECORD,
-    elementwise::Floor::RECORD,
-    elementwise::Round::RECORD,
-    elementwise::Trunc::RECORD,
-    clip::Clip::RECORD,
-    predicates::IsNan::RECORD,
-    predicates::IsInf::RECORD,
-    predicates::IsFinite::RECORD,
+    elementwise::functions::Exp::RECORD,
+    elementwise::functions::Expm1::RECORD,
+    elementwise::functions::Log::RECORD,
+    elementwise::functions::Log1p::RECORD,
+    elementwise::functions::Log2::RECORD,
+    elementwise::functions::Log10::RECORD,
+    elementwise::functions::Sqrt::RECORD,
+    elementwise::functions::Rsqrt::RECORD,
+    elementwise::functions::Square::RECORD,
+    elementwise::functions::Reciprocal::RECORD,
+    elementwise::functions::Abs::RECORD,
+    elementwise::functions::Sign::RECORD,
+    elementwise::functions::Sin::RECORD,
+    elementwise::functions::Cos::RECORD,
+    elementwise::functions::Tan::RECORD,
+    elementwise::functions::Asin::RECORD,
+    elementwise::functions::Acos::RECORD,
+    elementwise::functions::Atan::RECORD,
+    elementwise::functions::Sinh::RECORD,
+    elementwise::functions::Cosh::RECORD,
+    elementwise::functions::Asinh::RECORD,
+    elementwise::functions::Acosh::RECORD,
+    elementwise::functions::Atanh::RECORD,
+    elementwise::functions::Erf::RECORD,
+    elementwise::functions::Erfc::RECORD,
+    elementwise::functions::Ceil::RECORD,
+    elementwise::functions::Floor::RECORD,
+    elementwise::functions::Round::RECORD,
+    elementwise::functions::Trunc::RECORD,
+    elementwise::clip::Clip::RECORD,
+    arithmetic::predicates::IsNan::RECORD,
+    arithmetic::predicates::IsInf::RECORD,
+    arithmetic::predicates::IsFinite::RECORD,
     // matrix
-    matrix::MatMul::RECORD,
-    matrix::Dot::RECORD,
-    matrix::Outer::RECORD,
-    matrix::Linear::RECORD,
-    views::Transpose::RECORD,
+    matrix::matmul::MatMul::RECORD,
+    matrix::vectors::Dot::RECORD,
+    matrix::vectors::Outer::RECORD,
+    matrix::linear::Linear::RECORD,
+    shape::views::Transpose::RECORD,
     // reduction
     reduction::Sum::RECORD,
     reduction::Mean::RECORD,
-    reduction_extremes::Max::RECORD,
-    reduction_extremes::Min::RECORD,
-    reduction_product::Prod::RECORD,
-    reduction_spread::Variance::RECORD,
-    reduction_spread::Std::RECORD,
-    reduction_spread::LogSumExp::RECORD,
-    reduction_spread::Norm::RECORD,
-    reduction_scan::Cumsum::RECORD,
-    reduction_extremes::ArgMax::RECORD,
-    reduction_extremes::ArgMin::RECORD,
-    reduction_extremes::Any::RECORD,
-    reduction_extremes::All::RECORD,
+    reduction::extremes::Max::RECORD,
+    reduction::extremes::Min::RECORD,
+    reduction::product::Prod::RECORD,
+    reduction::spread::Variance::RECORD,
+    reduction::spread::Std::RECORD,
+    reduction::spread::LogSumExp::RECORD,
+    reduction::spread::Norm::RECORD,
+    reduction::scan::Cumsum::RECORD,
+    reduction::extremes::ArgMax::RECORD,
+    reduction::extremes::ArgMin::RECORD,
+    reduction::extremes::Any::RECORD,
+    reduction::extremes::All::RECORD,
     // shape
-    views::Reshape::RECORD,
-    views::BroadcastTo::RECORD,
-    axes::Squeeze::RECORD,
-    axes::ExpandDims::RECORD,
-    axes::Flatten::RECORD,
-    slicing::Slice::RECORD,
-    slicing::Flip::RECORD,
-    split::Split::RECORD,
-    joining::Concatenate::RECORD,
-    joining::Stack::RECORD,
-    filling::Tile::RECORD,
-    filling::Pad::RECORD,
-    triangle::Tril::RECORD,
-    triangle::Triu::RECORD,
-    cast::Cast::RECORD,
+    shape::views::Reshape::RECORD,
+    shape::views::BroadcastTo::RECORD,
+    shape::axes::Squeeze::RECORD,
+    shape::axes::ExpandDims::RECORD,
+    shape::axes::Flatten::RECORD,
+    shape::slicing::Slice::RECORD,
+    shape::slicing::Flip::RECORD,
+    shape::split::Split::RECORD,
+    shape::joining::Concatenate::RECORD,
+    shape::joining::Stack::RECORD,
+    shape::filling::Tile::RECORD,
+    shape::filling::Pad::RECORD,
+    shape::triangle::Tril::RECORD,
+    shape::triangle::Triu::RECORD,
+    shape::cast::Cast::RECORD,
     // indexing
-    indexing::Gather::RECORD,
-    indexing::Take::RECORD,
-    indexing::Embedding::RECORD,
-    scatter::ScatterAdd::RECORD,
-    scatter::OneHot::RECORD,
+    shape::indexing::Gather::RECORD,
+    shape::indexing::Take::RECORD,
+    shape::indexing::Embedding::RECORD,
+    shape::scatter::ScatterAdd::RECORD,
+    shape::scatter::OneHot::RECORD,
 ];
 
 /// The record of this name.
@@ -123,9 +121,7 @@ pub static CATALOGUE: &[&Record] = &[
 /// ```
 pub fn find(name: &str) -> Result<&'static Record> {
     let found = CATALOGUE.iter().copied().find(|r| r.name == name);
-    found.ok_or_else(|| Error::UnknownOperation {
-        name: name.to_string(),
-    })
+    found.ok_or_else(|| Error::UnknownOperation { name: name.to_string() })
 }
 
 impl Record {
@@ -144,20 +140,12 @@ impl Record {
     /// An error unless the operation takes `count` inputs.
     pub fn expect_inputs(&self, count: usize) -> Result<()> {
         let many = self.inputs.iter().any(|i| i.count == Count::Many);
-        let least = self
-            .inputs
-            .iter()
-            .filter(|i| i.count != Count::Optional)
-            .count();
+        let least = self.inputs.iter().filter(|i| i.count != Count::Optional).count();
         if count >= least && (many || count <= self.inputs.len()) {
             return Ok(());
         }
         let names: Vec<&str> = self.inputs.iter().map(|i| i.name).collect();
         let (expected, plural) = (names.join(", "), if count == 1 { "" } else { "s" });
-        Err(Error::Inputs {
-            op: self.name,
-            expected,
-            got: format!("{count} tensor{plural}"),
-        })
+        Err(Error::Inputs { op: self.name, expected, got: format!("{count} tensor{plural}") })
     }
 }

@@ -90,11 +90,7 @@ impl<'a> Backward<'a> {
     ) -> Result<Grads> {
         Ok(smallvec![
             if self.wanted[0] { Some(first()?) } else { None },
-            if self.wanted[1] {
-                Some(second()?)
-            } else {
-                None
-            },
+            if self.wanted[1] { Some(second()?) } else { None },
         ])
     }
 }
@@ -140,62 +136,30 @@ pub fn backward(
             } else {
                 "it is an index, a mask or a constant"
             };
-            return Err(Error::NotDifferentiable {
-                op: record.name,
-                argument,
-                reason,
-            });
+            return Err(Error::NotDifferentiable { op: record.name, argument, reason });
         }
     }
     let specs = op.infer(inputs)?;
     if grads.len() != specs.len() {
         let (expected, got) = (specs.len().to_string(), grads.len().to_string());
-        return Err(Error::Parameter {
-            op: name,
-            parameter: "number of gradients",
-            expected,
-            got,
-        });
+        return Err(Error::Parameter { op: name, parameter: "number of gradients", expected, got });
     }
     for (grad, spec) in grads.iter().zip(&specs) {
         if *grad.shape() != spec.shape {
             let (expected, got) = (spec.shape.to_string(), grad.shape().clone());
-            return Err(Error::Shape {
-                op: name,
-                argument: "grad_output",
-                expected,
-                got,
-            });
+            return Err(Error::Shape { op: name, argument: "grad_output", expected, got });
         }
         if grad.dtype() != spec.dtype {
             let (expected, got) = (spec.dtype.name(), grad.dtype());
-            return Err(Error::DType {
-                op: name,
-                argument: "grad_output",
-                expected,
-                got,
-            });
+            return Err(Error::DType { op: name, argument: "grad_output", expected, got });
         }
     }
-    let mut result = op.backward(&Backward {
-        grads,
-        inputs,
-        outputs,
-        wanted,
-    })?;
-    debug_assert_eq!(
-        result.len(),
-        inputs.len(),
-        "{name}: a gradient for each input"
-    );
+    let mut result = op.backward(&Backward { grads, inputs, outputs, wanted })?;
+    debug_assert_eq!(result.len(), inputs.len(), "{name}: a gradient for each input");
     for (grad, input) in result.iter_mut().zip(inputs) {
         let Some(value) = grad else { continue };
         if value.shape() != input.shape() {
-            debug_assert_eq!(
-                record.class,
-                Class::Elementwise,
-                "{name}: a gradient's shape"
-            );
+            debug_assert_eq!(record.class, Class::Elementwise, "{name}: a gradient's shape");
             *value = reduce_to_shape(name, value, input.shape())?;
         }
         if value.dtype() != input.dtype() {
@@ -214,9 +178,8 @@ pub(crate) fn backward_of<const N: usize>(
     output: &Tensor,
 ) -> Result<[Tensor; N]> {
     let record = op.record();
-    let wanted: SmallVec<[bool; 4]> = (0..inputs.len())
-        .map(|i| record.differentiable_input(i))
-        .collect();
+    let wanted: SmallVec<[bool; 4]> =
+        (0..inputs.len()).map(|i| record.differentiable_input(i)).collect();
     let grads = backward(op, &[grad_output], inputs, &[output], &wanted)?;
     let found: Vec<Tensor> = grads.into_iter().flatten().collect();
     found.try_into().map_err(|_| Error::NotDifferentiable {
@@ -303,10 +266,8 @@ pub fn forward_derivative(
                 // On inputs broadcast beforehand nothing is reduced, and the gradient for a
                 // cotangent equal to the tangent is the derivative along it.
                 let shape = outputs[0].shape();
-                let wide: Vec<Tensor> = inputs
-                    .iter()
-                    .map(|x| ops::broadcast_to(x, shape))
-                    .collect::<Result<_>>()?;
+                let wide: Vec<Tensor> =
+                    inputs.iter().map(|x| ops::broadcast_to(x, shape)).collect::<Result<_>>()?;
                 let wide: Vec<&Tensor> = wide.iter().collect();
                 let cotangent = ops::cast(&ops::broadcast_to(tangent, shape)?, outputs[0].dtype())?;
                 let wanted: Vec<bool> = (0..inputs.len()).map(|k| k == i).collect();
@@ -328,11 +289,7 @@ pub fn forward_derivative(
             Class::Constant => {
                 let argument = input_name(record, i);
                 let reason = "the operation has no derivative";
-                return Err(Error::NotDifferentiable {
-                    op: record.name,
-                    argument,
-                    reason,
-                });
+                return Err(Error::NotDifferentiable { op: record.name, argument, reason });
             }
         }
     }
@@ -357,11 +314,7 @@ fn linear_derivative(
         && outputs.iter().any(|output| !output.dtype().is_float())
     {
         let (argument, reason) = (input_name(record, i), "the result is not of a float dtype");
-        return Err(Error::NotDifferentiable {
-            op: record.name,
-            argument,
-            reason,
-        });
+        return Err(Error::NotDifferentiable { op: record.name, argument, reason });
     }
     let mut at: SmallVec<[Tensor; 4]> = SmallVec::new();
     for (i, input) in inputs.iter().enumerate() {
@@ -387,8 +340,6 @@ pub fn input_name(record: &Record, index: usize) -> String {
     use super::record::Count;
     match record.inputs {
         [only] if only.count == Count::Many => format!("{}{index}", only.name),
-        inputs => inputs
-            .get(index)
-            .map_or_else(|| index.to_string(), |i| i.name.to_string()),
+        inputs => inputs.get(index).map_or_else(|| index.to_string(), |i| i.name.to_string()),
     }
 }

@@ -97,37 +97,21 @@ impl Params {
         for (name, _) in self.iter() {
             if !record.params.iter().any(|p| p.name == name) {
                 let known: Vec<&str> = record.params.iter().map(|p| p.name).collect();
-                let known = if known.is_empty() {
-                    "none".into()
-                } else {
-                    known.join(", ")
-                };
+                let known = if known.is_empty() { "none".into() } else { known.join(", ") };
                 let parameter = name.to_string();
-                return Err(Error::UnknownParameter {
-                    op: record.name,
-                    parameter,
-                    known,
-                });
+                return Err(Error::UnknownParameter { op: record.name, parameter, known });
             }
         }
         Ok(())
     }
 
     fn get(&self, name: &str) -> &Value {
-        self.0
-            .iter()
-            .find(|(n, _)| n == name)
-            .map_or(&Value::None, |(_, v)| v)
+        self.0.iter().find(|(n, _)| n == name).map_or(&Value::None, |(_, v)| v)
     }
 
     fn bad<T>(&self, op: &'static str, parameter: &'static str, expected: &str) -> Result<T> {
         let got = self.get(parameter).to_string();
-        Err(Error::Parameter {
-            op,
-            parameter,
-            expected: expected.into(),
-            got,
-        })
+        Err(Error::Parameter { op, parameter, expected: expected.into(), got })
     }
 
     /// A switch.
@@ -150,8 +134,7 @@ impl Params {
 
     /// A whole number that must be given.
     pub fn int(&self, op: &'static str, name: &'static str) -> Result<i64> {
-        self.optional_int(op, name)?
-            .map_or_else(|| self.bad(op, name, "a whole number"), Ok)
+        self.optional_int(op, name)?.map_or_else(|| self.bad(op, name, "a whole number"), Ok)
     }
 
     /// A number, or nothing.

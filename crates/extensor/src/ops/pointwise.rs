@@ -28,16 +28,7 @@ impl Takes {
             Takes::Bools => (dtype == DType::Bool, "bool"),
             Takes::Anything => (true, "any"),
         };
-        if fits {
-            Ok(())
-        } else {
-            Err(Error::DType {
-                op,
-                argument,
-                expected,
-                got: dtype,
-            })
-        }
+        if fits { Ok(()) } else { Err(Error::DType { op, argument, expected, got: dtype }) }
     }
 }
 
@@ -71,14 +62,11 @@ pub(crate) fn promote(op: &'static str, a: &Tensor, b: &Tensor) -> Result<DType>
 #[cold]
 fn fitted(op: &'static str, x: &Tensor, spec: &Spec) -> Result<Tensor> {
     let x = ops::cast(x, spec.dtype)?;
-    let layout = x
-        .layout()
-        .broadcast(&spec.shape)
-        .ok_or_else(|| Error::Broadcast {
-            op,
-            a: x.shape().clone(),
-            b: spec.shape.clone(),
-        })?;
+    let layout = x.layout().broadcast(&spec.shape).ok_or_else(|| Error::Broadcast {
+        op,
+        a: x.shape().clone(),
+        b: spec.shape.clone(),
+    })?;
     Ok(x.with_layout(layout))
 }
 
@@ -99,12 +87,7 @@ fn fit_all<const N: usize>(
 }
 
 fn wrong(op: &'static str, dtype: DType) -> Error {
-    Error::DType {
-        op,
-        argument: "the result",
-        expected: "a number type",
-        got: dtype,
-    }
+    Error::DType { op, argument: "the result", expected: "a number type", got: dtype }
 }
 
 /// A real formula of broadcast tensors, computed in and rounded to `spec.dtype`.
@@ -162,14 +145,7 @@ pub(crate) fn map_bits<const N: usize>(
     inputs: [&Tensor; N],
     shape: Shape,
 ) -> Result<Tensor> {
-    let inputs = fit_all(
-        op,
-        inputs,
-        &Spec {
-            shape: shape.clone(),
-            dtype: DType::Bool,
-        },
-    )?;
+    let inputs = fit_all(op, inputs, &Spec { shape: shape.clone(), dtype: DType::Bool })?;
     Tensor::build(op, shape, DType::Bool, |out: &mut [u8]| {
         map::<Wrapping<u8>, u8, N>(predicate, views(&inputs), out)
     })

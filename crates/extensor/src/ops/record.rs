@@ -102,38 +102,22 @@ pub enum Count {
 impl Input {
     /// An input to differentiate by.
     pub const fn new(name: &'static str) -> Input {
-        Input {
-            name,
-            differentiable: true,
-            count: Count::One,
-        }
+        Input { name, differentiable: true, count: Count::One }
     }
 
     /// An input to differentiate by that may be left out.
     pub const fn optional(name: &'static str) -> Input {
-        Input {
-            name,
-            differentiable: true,
-            count: Count::Optional,
-        }
+        Input { name, differentiable: true, count: Count::Optional }
     }
 
     /// An input that has no derivative: an index, a mask.
     pub const fn constant(name: &'static str) -> Input {
-        Input {
-            name,
-            differentiable: false,
-            count: Count::One,
-        }
+        Input { name, differentiable: false, count: Count::One }
     }
 
     /// Any number of inputs to differentiate by.
     pub const fn many(name: &'static str) -> Input {
-        Input {
-            name,
-            differentiable: true,
-            count: Count::Many,
-        }
+        Input { name, differentiable: true, count: Count::Many }
     }
 }
 
@@ -185,9 +169,7 @@ pub struct Record {
 
 impl fmt::Debug for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Record")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("Record").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -206,11 +188,7 @@ impl Record {
         class: Class::Elementwise,
         order: 2,
         needs: Needs::Inputs,
-        build: |_| {
-            Err(crate::Error::UnknownOperation {
-                name: String::new(),
-            })
-        },
+        build: |_| Err(crate::Error::UnknownOperation { name: String::new() }),
         samples: |_| {},
         errors: |_| {},
     };
@@ -238,10 +216,7 @@ impl Record {
     /// Whether input number `index` can be differentiated by.
     pub fn differentiable_input(&self, index: usize) -> bool {
         let many = |i: &&Input| i.count == Count::Many;
-        let input = self
-            .inputs
-            .get(index)
-            .or_else(|| self.inputs.last().filter(many));
+        let input = self.inputs.get(index).or_else(|| self.inputs.last().filter(many));
         self.is_differentiable() && input.is_some_and(|i| i.differentiable)
     }
 }

@@ -54,11 +54,7 @@ pub struct Sampler {
 impl Sampler {
     /// A sampler that draws from `key`.
     pub fn new(key: Key) -> Sampler {
-        Sampler {
-            key,
-            draws: 0,
-            samples: Vec::new(),
-        }
+        Sampler { key, draws: 0, samples: Vec::new() }
     }
 
     fn next(&mut self) -> Key {
@@ -84,10 +80,7 @@ impl Sampler {
     /// True or false.
     pub fn mask(&mut self, shape: &[usize]) -> Tensor {
         let bits = self.integers(2, shape).to_f64_vec();
-        made(Tensor::from_vec(
-            bits.iter().map(|&b| b != 0.0).collect(),
-            shape,
-        ))
+        made(Tensor::from_vec(bits.iter().map(|&b| b != 0.0).collect(), shape))
     }
 
     /// Evenly distributed numbers at least 0.05 away from every kink.
@@ -95,13 +88,7 @@ impl Sampler {
         let values = self.uniform(low, high, shape).to_f64_vec();
         let pushed = values.into_iter().map(|x| {
             let near = kinks.iter().find(|&&k| (x - k).abs() < 0.05);
-            near.map_or(x, |&k| {
-                if x >= k {
-                    k + 0.05 + (x - k)
-                } else {
-                    k - 0.05 + (x - k)
-                }
-            })
+            near.map_or(x, |&k| if x >= k { k + 0.05 + (x - k) } else { k - 0.05 + (x - k) })
         });
         made(Tensor::from_vec(pushed.collect(), shape))
     }
@@ -120,12 +107,7 @@ impl Sampler {
 
     /// Adds a sample.
     pub fn add(&mut self, inputs: impl Into<Vec<Tensor>>, params: Params) {
-        self.samples.push(Sample {
-            inputs: inputs.into(),
-            params,
-            note: "",
-            smooth: true,
-        });
+        self.samples.push(Sample { inputs: inputs.into(), params, note: "", smooth: true });
     }
 
     /// Adds a sample with something special about it.
@@ -135,23 +117,13 @@ impl Sampler {
         params: Params,
         note: &'static str,
     ) {
-        self.samples.push(Sample {
-            inputs: inputs.into(),
-            params,
-            note,
-            smooth: true,
-        });
+        self.samples.push(Sample { inputs: inputs.into(), params, note, smooth: true });
     }
 
     /// Adds a sample at a kink, a tie or a singular point, where differences say nothing: the
     /// operation must run there, in every dtype and layout, and its gradient be finite.
     pub fn add_kink(&mut self, inputs: impl Into<Vec<Tensor>>, params: Params, note: &'static str) {
-        self.samples.push(Sample {
-            inputs: inputs.into(),
-            params,
-            note,
-            smooth: false,
-        });
+        self.samples.push(Sample { inputs: inputs.into(), params, note, smooth: false });
     }
 
     /// What was added.
@@ -169,11 +141,7 @@ pub struct Bad {
 impl Bad {
     /// Adds a call whose error message must contain `message`.
     pub fn add(&mut self, inputs: impl Into<Vec<Tensor>>, params: Params, message: &'static str) {
-        self.calls.push(BadCall {
-            inputs: inputs.into(),
-            params,
-            message,
-        });
+        self.calls.push(BadCall { inputs: inputs.into(), params, message });
     }
 
     /// A tensor of ones, for calls in which only the shape matters.

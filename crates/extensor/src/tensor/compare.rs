@@ -14,10 +14,7 @@ pub struct Tolerance {
 
 impl Tolerance {
     /// No difference at all.
-    pub const EXACT: Tolerance = Tolerance {
-        relative: 0.0,
-        absolute: 0.0,
-    };
+    pub const EXACT: Tolerance = Tolerance { relative: 0.0, absolute: 0.0 };
 
     /// Both bounds.
     pub const fn new(relative: f64, absolute: f64) -> Tolerance {
@@ -87,14 +84,7 @@ impl fmt::Display for Difference {
         match self {
             Difference::Shape { got, want } => write!(f, "shape {got} is not {want}"),
             Difference::DType { got, want } => write!(f, "dtype {got} is not {want}"),
-            Difference::Values {
-                count,
-                of,
-                index,
-                got,
-                want,
-                allowed,
-            } => write!(
+            Difference::Values { count, of, index, got, want, allowed } => write!(
                 f,
                 "{count} of {of} elements differ, the worst at {index:?}: {got:?} is not {want:?} \
                  (apart by {:.3e}, allowed {allowed:.3e})",
@@ -125,10 +115,7 @@ impl Tensor {
     /// does not.
     pub fn difference(&self, want: &Tensor, tolerance: Tolerance) -> Option<Difference> {
         if self.dtype() != want.dtype() {
-            return Some(Difference::DType {
-                got: self.dtype(),
-                want: want.dtype(),
-            });
+            return Some(Difference::DType { got: self.dtype(), want: want.dtype() });
         }
         if self.shape() != want.shape() {
             let (got, want) = (self.shape().clone(), want.shape().clone());

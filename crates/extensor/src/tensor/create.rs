@@ -31,9 +31,7 @@ macro_rules! scalar_data {
     )*};
 }
 
-scalar_data!(
-    bool, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64
-);
+scalar_data!(bool, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64);
 
 impl<D: Data + FixedShape, const N: usize> Data for [D; N] {
     type Element = D::Element;
@@ -91,9 +89,7 @@ macro_rules! fixed_scalar {
     )*};
 }
 
-fixed_scalar!(
-    bool, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64
-);
+fixed_scalar!(bool, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64);
 
 impl<D: FixedShape, const N: usize> FixedShape for [D; N] {
     fn fixed_shape() -> Shape {
@@ -130,11 +126,7 @@ impl Tensor {
     pub fn from_vec<E: Element>(values: Vec<E>, shape: impl Into<Shape>) -> Result<Tensor> {
         let shape = shape.into();
         expect_length("from_vec", values.len(), &shape)?;
-        Ok(Self::from_storage(
-            Storage::from_vec(values),
-            shape,
-            E::DTYPE,
-        ))
+        Ok(Self::from_storage(Storage::from_vec(values), shape, E::DTYPE))
     }
 
     /// A tensor of a copy of the values.
@@ -216,11 +208,7 @@ impl Tensor {
         let scalar = Self::scalar_of(value, dtype)?;
         shape.count("constant")?;
         let strides = smallvec::SmallVec::from_elem(0, shape.len());
-        Ok(scalar.with_layout(Layout {
-            shape: shape.clone(),
-            strides,
-            offset: 0,
-        }))
+        Ok(scalar.with_layout(Layout { shape: shape.clone(), strides, offset: 0 }))
     }
 
     /// `start, start + step, …` up to but without `stop`.
@@ -252,9 +240,7 @@ impl Tensor {
         if len > isize::MAX as f64 / 8.0 {
             return Err(bad("step", "a step that gives fewer elements", step));
         }
-        Self::generate(op, Shape::from([len as usize]), dtype, |i| {
-            start + i as f64 * step
-        })
+        Self::generate(op, Shape::from([len as usize]), dtype, |i| start + i as f64 * step)
     }
 
     /// `count` numbers evenly spaced from `start` to `stop`, both included.
@@ -281,9 +267,7 @@ impl Tensor {
     /// Ones on the diagonal of a `rows` × `columns` matrix, zeros elsewhere.
     pub fn eye(rows: usize, columns: usize, dtype: DType) -> Result<Tensor> {
         let shape = Shape::from([rows, columns]);
-        Self::generate("eye", shape, dtype, |i| {
-            f64::from(u8::from(i / columns == i % columns))
-        })
+        Self::generate("eye", shape, dtype, |i| f64::from(u8::from(i / columns == i % columns)))
     }
 
     /// A tensor whose element number `i`, in row-major order, is `f(i)`.
@@ -360,12 +344,7 @@ fn expect_length(op: &'static str, got: usize, shape: &Shape) -> Result<()> {
     if got == expected {
         return Ok(());
     }
-    Err(Error::Length {
-        op,
-        shape: shape.clone(),
-        expected,
-        got,
-    })
+    Err(Error::Length { op, shape: shape.clone(), expected, got })
 }
 
 /// The integer `value`, if the dtype can hold it.

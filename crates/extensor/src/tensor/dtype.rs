@@ -180,17 +180,10 @@ impl DType {
         if self.kind() != other.kind() {
             return None;
         }
-        let (narrow, wide) = if self.size() <= other.size() {
-            (self, other)
-        } else {
-            (other, self)
-        };
+        let (narrow, wide) =
+            if self.size() <= other.size() { (self, other) } else { (other, self) };
         if wide.is_float() {
-            return Some(if narrow.size() == wide.size() {
-                DType::F32
-            } else {
-                wide
-            });
+            return Some(if narrow.size() == wide.size() { DType::F32 } else { wide });
         }
         if narrow.is_unsigned() == wide.is_unsigned() {
             return Some(wide);
@@ -265,16 +258,7 @@ macro_rules! element {
     )*};
 }
 
-element!(
-    i8 = I8,
-    i16 = I16,
-    i32 = I32,
-    i64 = I64,
-    u8 = U8,
-    u16 = U16,
-    u32 = U32,
-    u64 = U64
-);
+element!(i8 = I8, i16 = I16, i32 = I32, i64 = I64, u8 = U8, u16 = U16, u32 = U32, u64 = U64);
 element!(f16 = F16, bf16 = BF16, f32 = F32, f64 = F64);
 
 impl sealed::Sealed for bool {}

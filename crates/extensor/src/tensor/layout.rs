@@ -16,11 +16,7 @@ impl Clone for Layout {
     fn clone(&self) -> Layout {
         // One copy of memory for the strides; the derived one goes element by element.
         let strides = Strides::from_slice(&self.strides);
-        Layout {
-            shape: self.shape.clone(),
-            strides,
-            offset: self.offset,
-        }
+        Layout { shape: self.shape.clone(), strides, offset: self.offset }
     }
 }
 
@@ -28,11 +24,7 @@ impl Layout {
     /// Row-major, from the start of the storage.
     #[inline]
     pub fn contiguous(shape: Shape) -> Layout {
-        Layout {
-            strides: shape.strides(),
-            shape,
-            offset: 0,
-        }
+        Layout { strides: shape.strides(), shape, offset: 0 }
     }
 
     /// Whether the elements lie in row-major order without gaps.
@@ -57,10 +49,7 @@ impl Layout {
     pub fn reshaped(&self, shape: &Shape) -> Option<Layout> {
         let offset = self.offset;
         if shape.contains(&0) || self.is_contiguous() {
-            return Some(Layout {
-                offset,
-                ..Layout::contiguous(shape.clone())
-            });
+            return Some(Layout { offset, ..Layout::contiguous(shape.clone()) });
         }
         // Walk over both shapes from the end, matching groups of axes with equal products.
         let old: Vec<(usize, isize)> = self
@@ -93,11 +82,7 @@ impl Layout {
             }
             end = start;
         }
-        Some(Layout {
-            shape: shape.clone(),
-            strides,
-            offset,
-        })
+        Some(Layout { shape: shape.clone(), strides, offset })
     }
 
     /// The strides under which this layout, repeated along new and size-1 axes, has `shape`.
@@ -111,10 +96,6 @@ impl Layout {
                 _ => return None,
             }
         }
-        Some(Layout {
-            shape: shape.clone(),
-            strides,
-            offset: self.offset,
-        })
+        Some(Layout { shape: shape.clone(), strides, offset: self.offset })
     }
 }

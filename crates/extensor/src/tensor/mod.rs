@@ -132,11 +132,7 @@ impl Tensor {
     #[inline]
     pub(crate) fn view<T: Native>(&self) -> View<'_, T> {
         debug_assert_eq!(size_of::<T>(), self.dtype().size());
-        let Layout {
-            shape,
-            strides,
-            offset,
-        } = &self.0.layout;
+        let Layout { shape, strides, offset } = &self.0.layout;
         View::new(self.storage().as_slice(), *offset, shape, strides)
     }
 
@@ -149,22 +145,14 @@ impl Tensor {
     #[inline]
     pub(crate) fn with_layout(&self, layout: Layout) -> Tensor {
         let memory = Memory::Of(self.owner().clone());
-        Tensor(Arc::new(Inner {
-            memory,
-            layout,
-            dtype: self.dtype(),
-        }))
+        Tensor(Arc::new(Inner { memory, layout, dtype: self.dtype() }))
     }
 
     /// A row-major tensor over storage that holds exactly its elements.
     #[inline]
     pub(crate) fn from_storage(storage: Storage, shape: Shape, dtype: DType) -> Tensor {
         let layout = Layout::contiguous(shape);
-        Tensor(Arc::new(Inner {
-            memory: Memory::Own(storage),
-            layout,
-            dtype,
-        }))
+        Tensor(Arc::new(Inner { memory: Memory::Own(storage), layout, dtype }))
     }
 
     /// A new row-major tensor whose elements `fill` writes, every one of them.

@@ -116,12 +116,7 @@ impl Tensor {
         match self.dtype().kind() {
             Kind::Bool => {
                 let text = |t: Tensor| {
-                    (if t.to_f64_vec()[0] != 0.0 {
-                        "true"
-                    } else {
-                        "false"
-                    })
-                    .to_string()
+                    (if t.to_f64_vec()[0] != 0.0 { "true" } else { "false" }).to_string()
                 };
                 indices.iter().map(|i| text(element(i))).collect()
             }
@@ -141,12 +136,7 @@ impl Tensor {
 /// or all in scientific notation when they differ too much in size.
 fn format_floats(values: &[f64], digits: Option<usize>) -> Vec<String> {
     let most = digits.unwrap_or(4);
-    let finite = || {
-        values
-            .iter()
-            .filter(|v| v.is_finite() && **v != 0.0)
-            .map(|v| v.abs())
-    };
+    let finite = || values.iter().filter(|v| v.is_finite() && **v != 0.0).map(|v| v.abs());
     let largest = finite().fold(0.0, f64::max);
     let smallest = finite().fold(f64::INFINITY, f64::min);
     let scientific =
@@ -169,15 +159,7 @@ fn format_floats(values: &[f64], digits: Option<usize>) -> Vec<String> {
         let (_, decimals) = text.split_once('.').unwrap_or(("", ""));
         decimals.trim_end_matches('0').len()
     };
-    let decimals = values
-        .iter()
-        .filter(|v| v.is_finite())
-        .map(|&v| needed(v))
-        .max()
-        .unwrap_or(0);
+    let decimals = values.iter().filter(|v| v.is_finite()).map(|&v| needed(v)).max().unwrap_or(0);
     let decimals = digits.unwrap_or(decimals.max(1));
-    values
-        .iter()
-        .map(|&v| special(v).unwrap_or_else(|| format!("{v:.decimals$}")))
-        .collect()
+    values.iter().map(|&v| special(v).unwrap_or_else(|| format!("{v:.decimals$}"))).collect()
 }

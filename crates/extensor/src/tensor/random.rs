@@ -83,9 +83,7 @@ impl Key {
             });
         }
         Tensor::build(op, shape.into(), DType::I64, |out: &mut [i64]| {
-            self.fill(out, |w| {
-                w.map(|w| ((u128::from(w) * u128::from(high)) >> 64) as i64)
-            });
+            self.fill(out, |w| w.map(|w| ((u128::from(w) * u128::from(high)) >> 64) as i64));
         })
     }
 

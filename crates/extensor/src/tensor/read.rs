@@ -26,16 +26,9 @@ impl Tensor {
         self.expect_dtype::<E>("item")?;
         if self.len() != 1 {
             let (expected, got) = ("one element".into(), self.shape().clone());
-            return Err(Error::Shape {
-                op: "item",
-                argument: "the tensor",
-                expected,
-                got,
-            });
+            return Err(Error::Shape { op: "item", argument: "the tensor", expected, got });
         }
-        Ok(E::load(
-            self.view::<E::Stored>().data()[self.layout().offset],
-        ))
+        Ok(E::load(self.view::<E::Stored>().data()[self.layout().offset]))
     }
 
     /// The element at an index along each axis.
@@ -53,12 +46,7 @@ impl Tensor {
         let mut at = layout.offset as isize;
         for (axis, (&i, &size)) in index.iter().zip(self.shape().iter()).enumerate() {
             if i >= size {
-                return Err(Error::IndexOutOfRange {
-                    op: "get",
-                    index: i as i64,
-                    axis,
-                    size,
-                });
+                return Err(Error::IndexOutOfRange { op: "get", index: i as i64, axis, size });
             }
             at += i as isize * layout.strides[axis];
         }

@@ -29,18 +29,13 @@ impl Shape {
         if self.contains(&0) {
             return Some(0);
         }
-        let len = self
-            .iter()
-            .try_fold(1usize, |product, &size| product.checked_mul(size))?;
+        let len = self.iter().try_fold(1usize, |product, &size| product.checked_mul(size))?;
         (len <= isize::MAX as usize / 8).then_some(len)
     }
 
     /// The number of elements, or an error in the name of `op`.
     pub(crate) fn count(&self, op: &'static str) -> Result<usize> {
-        self.checked_len().ok_or_else(|| Error::Overflow {
-            op,
-            shape: self.clone(),
-        })
+        self.checked_len().ok_or_else(|| Error::Overflow { op, shape: self.clone() })
     }
 
     /// The strides of a row-major array of this shape.
@@ -161,11 +156,7 @@ pub(crate) fn broadcast(op: &'static str, a: &Shape, b: &Shape) -> Result<Shape>
             (1, y) => y,
             (x, 1) => x,
             _ => {
-                return Err(Error::Broadcast {
-                    op,
-                    a: a.clone(),
-                    b: b.clone(),
-                });
+                return Err(Error::Broadcast { op, a: a.clone(), b: b.clone() });
             }
         };
     }

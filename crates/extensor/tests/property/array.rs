@@ -62,11 +62,7 @@ impl Array {
             DType::F32 => Values::Floats(all::<f32>(x).into_iter().map(f64::from).collect()),
             DType::F64 => Values::Floats(all::<f64>(x)),
         };
-        Array {
-            shape: x.shape().to_vec(),
-            dtype: x.dtype(),
-            values,
-        }
+        Array { shape: x.shape().to_vec(), dtype: x.dtype(), values }
     }
 }
 
@@ -114,11 +110,7 @@ pub fn round_to(x: f64, dtype: DType) -> f64 {
     let exponent = (x.to_bits() >> 52 & 0x7ff) as i32 - 1023;
     let unit = 2f64.powi(exponent.max(least) - digits + 1);
     let rounded = (x / unit).round_ties_even() * unit;
-    if rounded.abs() > dtype.max_finite() {
-        f64::INFINITY.copysign(x)
-    } else {
-        rounded
-    }
+    if rounded.abs() > dtype.max_finite() { f64::INFINITY.copysign(x) } else { rounded }
 }
 
 /// The nearest value that a float dtype holds to a whole number of up to 64 bits.
@@ -128,10 +120,7 @@ pub fn round_integer(x: i128, dtype: DType) -> f64 {
         DType::F32 => f64::from(x as f32),
         _ if x.unsigned_abs() < 1 << 53 => round_to(x as f64, dtype),
         // Rounded to odd in the twelve last bits, a second rounding finds the right side of a tie.
-        _ => round_to(
-            ((x >> 12) | i128::from(x & 0xfff != 0)) as f64 * 4096.0,
-            dtype,
-        ),
+        _ => round_to(((x >> 12) | i128::from(x & 0xfff != 0)) as f64 * 4096.0, dtype),
     }
 }
 

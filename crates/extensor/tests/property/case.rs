@@ -34,57 +34,30 @@ struct Cotangents {
 impl Case {
     /// The call that this seed stands for.
     pub fn new(record: &'static Record, seed: u64) -> Case {
-        let name = record
-            .name
-            .bytes()
-            .fold(0u64, |h, b| (h << 5) ^ (h >> 59) ^ u64::from(b));
+        let name = record.name.bytes().fold(0u64, |h, b| (h << 5) ^ (h >> 59) ^ u64::from(b));
         let mut draw = Draw::new(Key::new(seed).fold_in(name));
         let mut call = generate::call(&mut draw, record);
         let mut laid = Vec::new();
         for array in &mut call.inputs {
             // Repeated values of small arrays only: the others must stay apart.
-            let expanded = if draw.chance(4) {
-                draw.expand(array)
-            } else {
-                vec![false; array.shape.len()]
-            };
+            let expanded =
+                if draw.chance(4) { draw.expand(array) } else { vec![false; array.shape.len()] };
             laid.push(Plan::draw(&mut draw, &expanded).tensor(array));
         }
         let plain = call.inputs.iter().map(row_major).collect();
         let op = record.operation(&call.params);
         let op = op.unwrap_or_else(|error| panic!("{call:?}: {error}"));
-        Case {
-            record,
-            seed,
-            call,
-            op,
-            plain,
-            laid,
-            draw,
-        }
+        Case { record, seed, call, op, plain, laid, draw }
     }
 
     /// Says which call it was.
     fn fail<T>(&self, what: impl std::fmt::Display) -> Checked<T> {
-        let inputs: Vec<String> = self
-            .call
-            .inputs
-            .iter()
-            .map(|x| format!("{}{:?}", x.dtype, x.shape))
-            .collect();
-        let params: Vec<String> = self
-            .call
-            .params
-            .iter()
-            .map(|(n, v)| format!("{n} = {v}"))
-            .collect();
+        let inputs: Vec<String> =
+            self.call.inputs.iter().map(|x| format!("{}{:?}", x.dtype, x.shape)).collect();
+        let params: Vec<String> =
+            self.call.params.iter().map(|(n, v)| format!("{n} = {v}")).collect();
         let all: Vec<String> = inputs.into_iter().chain(params).collect();
-        Err(format!(
-            "{}({}), seed {}: {what}",
-            self.record.name,
-            all.join(", "),
-            self.seed
-        ))
+        Err(format!("{}({}), seed {}: {what}", self.record.name, all.join(", "), self.seed))
     }
 
     fn outputs(&self, inputs: &[Tensor], count: usize) -> Result<Vec<Tensor>> {
@@ -94,8 +67,7 @@ impl Case {
     }
 
     fn forward(&self, inputs: &[Tensor], count: usize) -> Checked<Vec<Tensor>> {
-        self.outputs(inputs, count)
-            .or_else(|error| self.fail(error))
+        self.outputs(inputs, count).or_else(|error| self.fail(error))
     }
 
     /// Whether input number `i` has a gradient.
@@ -110,20 +82,14 @@ impl Case {
         if !self.wanted().contains(&true) || !outputs.iter().all(|y| y.dtype().is_float()) {
             return None;
         }
-        let mut found = Cotangents {
-            arrays: vec![],
-            plain: vec![],
-            laid: vec![],
-        };
+        let mut found = Cotangents { arrays: vec![], plain: vec![], laid: vec![] };
         for y in outputs {
             let mut g = self.draw.array(y.shape(), y.dtype(), [-2.0, 2.0]);
             if self.draw.chance(2) {
                 self.draw.sprinkle(&mut g, &[0.0, 1.0]);
             }
             let none = vec![false; g.shape.len()];
-            found
-                .laid
-                .push(Plan::draw(&mut self.draw, &none).tensor(&g));
+            found.laid.push(Plan::draw(&mut self.draw, &none).tensor(&g));
             found.plain.push(row_major(&g));
             found.arrays.push(g);
         }
@@ -140,11 +106,7 @@ impl Case {
         count: usize,
     ) -> Checked<Vec<Option<Tensor>>> {
         let shown = |x: &Tensor, shown: bool| {
-            if shown {
-                Ok(x.clone())
-            } else {
-                operation::husk(x.shape(), x.dtype())
-            }
+            if shown { Ok(x.clone()) } else { operation::husk(x.shape(), x.dtype()) }
         };
         let run = || {
             let needs = self.record.needs;
@@ -153,10 +115,8 @@ impl Case {
                 shown(x, needs.inputs() || !self.record.differentiable_input(i))
             };
             let inputs: Vec<Tensor> = inputs.iter().enumerate().map(of).collect::<Result<_>>()?;
-            let outputs: Vec<Tensor> = outputs
-                .iter()
-                .map(|y| shown(y, needs.outputs()))
-                .collect::<Result<_>>()?;
+            let outputs: Vec<Tensor> =
+                outputs.iter().map(|y| shown(y, needs.outputs())).collect::<Result<_>>()?;
             let [grads, inputs, outputs] = [grads, &inputs[..], &outputs[..]]
                 .map(|list| list.iter().collect::<Vec<&Tensor>>());
             let grads = threads::with(count, || {
@@ -232,12 +192,7 @@ impl Case {
                 (&cotangents.plain, &self.plain)
             };
             let grads = self.backward(grads, inputs, &outputs, &wanted, count)?;
-            Checked::Ok(
-                grads
-                    .iter()
-                    .map(|g| g.as_ref().map(bits))
-                    .collect::<Vec<_>>(),
-            )
+            Checked::Ok(grads.iter().map(|g| g.as_ref().map(bits)).collect::<Vec<_>>())
         };
         let first = run(&ways[0])?;
         for way in &ways[1..] {
@@ -270,11 +225,7 @@ fn bits(x: &Tensor) -> (Vec<usize>, DType, Vec<i128>) {
         crate::array::Values::Integers(v) => v.clone(),
         crate::array::Values::Floats(v) => {
             let one = |x: &f64| {
-                if x.is_nan() {
-                    -1
-                } else {
-                    i128::from(x.to_bits())
-                }
+                if x.is_nan() { -1 } else { i128::from(x.to_bits()) }
             };
             v.iter().map(one).collect()
         }
@@ -286,11 +237,7 @@ fn bits(x: &Tensor) -> (Vec<usize>, DType, Vec<i128>) {
 fn compare(got: &Tensor, expected: &Expected) -> Checked<()> {
     if got.dtype() != expected.dtype || *got.shape() != expected.shape[..] {
         let (dtype, shape) = (expected.dtype, &expected.shape);
-        return Err(format!(
-            "{}{} is not {dtype}{shape:?}",
-            got.dtype(),
-            got.shape()
-        ));
+        return Err(format!("{}{} is not {dtype}{shape:?}", got.dtype(), got.shape()));
     }
     let got = Array::read(got);
     let wrong =
@@ -298,17 +245,12 @@ fn compare(got: &Tensor, expected: &Expected) -> Checked<()> {
     match &expected.values {
         Wanted::Integers(want) => {
             let found = got.integers().iter().zip(want).position(|(a, b)| a != b);
-            found.map_or(Ok(()), |k| {
-                wrong(k, format!("{} is not {}", got.integers()[k], want[k]))
-            })
+            found.map_or(Ok(()), |k| wrong(k, format!("{} is not {}", got.integers()[k], want[k])))
         }
         Wanted::Floats(want) => {
             for (k, (&got, near)) in got.floats().iter().zip(want).enumerate() {
                 let round = |x: f64| round_to(x, expected.dtype);
-                let (low, high) = (
-                    round(near.value - near.error),
-                    round(near.value + near.error),
-                );
+                let (low, high) = (round(near.value - near.error), round(near.value + near.error));
                 let right = if near.value.is_nan() {
                     got.is_nan()
                 } else if near.error == 0.0 {

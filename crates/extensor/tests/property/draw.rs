@@ -98,15 +98,9 @@ impl Draw {
 
     /// A shape that broadcasts to `shape`.
     pub fn partner(&mut self, shape: &[usize]) -> Vec<usize> {
-        let dropped = if self.chance(2) {
-            0
-        } else {
-            self.below(shape.len() + 1)
-        };
+        let dropped = if self.chance(2) { 0 } else { self.below(shape.len() + 1) };
         let kept = &shape[dropped..];
-        kept.iter()
-            .map(|&n| if self.chance(3) { 1 } else { n })
-            .collect()
+        kept.iter().map(|&n| if self.chance(3) { 1 } else { n }).collect()
     }
 
     /// Two shapes that broadcast with each other.
@@ -130,11 +124,7 @@ impl Draw {
 
     /// A float or, as often, a whole-number type.
     pub fn number(&mut self) -> DType {
-        if self.chance(2) {
-            self.float()
-        } else {
-            self.integer()
-        }
+        if self.chance(2) { self.float() } else { self.integer() }
     }
 
     pub fn anything(&mut self) -> DType {
@@ -144,11 +134,7 @@ impl Draw {
     /// Two dtypes: usually the same, sometimes two that promote.
     pub fn promoting(&mut self, one: DType) -> [DType; 2] {
         let other = self.anything();
-        if self.chance(3) && one.promote(other).is_some() {
-            [one, other]
-        } else {
-            [one, one]
-        }
+        if self.chance(3) && one.promote(other).is_some() { [one, other] } else { [one, one] }
     }
 
     /// An array of the dtype's values in `[low, high)` (whole numbers: of a small range or of all).
@@ -169,11 +155,7 @@ impl Draw {
             let number = |&u: &f64| ((u * span) as i128 + least).clamp(least, most);
             Values::Integers(drawn.iter().map(number).collect())
         };
-        Array {
-            shape: shape.to_vec(),
-            dtype,
-            values,
-        }
+        Array { shape: shape.to_vec(), dtype, values }
     }
 
     /// Puts some of `specials` in place of some of the values.
@@ -198,10 +180,7 @@ impl Draw {
         let expanded: Vec<bool> = shape.iter().map(|_| self.chance(5)).collect();
         let source = |at: usize| {
             let index = unravel(at, &shape);
-            let kept = index
-                .iter()
-                .zip(&expanded)
-                .map(|(&i, &e)| if e { 0 } else { i });
+            let kept = index.iter().zip(&expanded).map(|(&i, &e)| if e { 0 } else { i });
             ravel(&kept.collect::<Vec<_>>(), &shape)
         };
         let len = array.len();
@@ -234,18 +213,10 @@ impl Plan {
     /// A layout; `expanded` axes have stride 0.
     pub fn draw(draw: &mut Draw, expanded: &[bool]) -> Plan {
         let n = expanded.len();
-        let order = if draw.chance(2) {
-            draw.permutation(n)
-        } else {
-            (0..n).collect()
-        };
+        let order = if draw.chance(2) { draw.permutation(n) } else { (0..n).collect() };
         let strided = draw.chance(2);
         let mut axis = |&expanded: &bool| Axis {
-            step: if strided && draw.chance(2) {
-                draw.below(3) + 1
-            } else {
-                1
-            },
+            step: if strided && draw.chance(2) { draw.below(3) + 1 } else { 1 },
             before: if strided { draw.below(3) } else { 0 },
             after: if strided { draw.below(3) } else { 0 },
             flipped: draw.chance(4),
@@ -260,27 +231,12 @@ impl Plan {
         let shape = &array.shape;
         // How many elements each axis has in memory, in the array's order of axes.
         let stored = |i: usize| {
-            if self.axes[i].expanded {
-                shape[i].min(1)
-            } else {
-                shape[i]
-            }
+            if self.axes[i].expanded { shape[i].min(1) } else { shape[i] }
         };
         let room: Vec<usize> = (0..shape.len())
             .map(|i| {
-                let Axis {
-                    step,
-                    before,
-                    after,
-                    ..
-                } = self.axes[i];
-                before
-                    + after
-                    + if stored(i) == 0 {
-                        0
-                    } else {
-                        (stored(i) - 1) * step + 1
-                    }
+                let Axis { step, before, after, .. } = self.axes[i];
+                before + after + if stored(i) == 0 { 0 } else { (stored(i) - 1) * step + 1 }
             })
             .collect();
         let outer: Vec<usize> = self.order.iter().map(|&i| room[i]).collect();
@@ -322,12 +278,7 @@ impl Plan {
         }
         x = view("transpose", &x, Params::new().with("axes", back));
         for (i, axis) in self.axes.iter().enumerate() {
-            let stop = axis.before
-                + if small[i] == 0 {
-                    0
-                } else {
-                    (small[i] - 1) * axis.step + 1
-                };
+            let stop = axis.before + if small[i] == 0 { 0 } else { (small[i] - 1) * axis.step + 1 };
             if room[i] != small[i] {
                 let params = Params::new()
                     .with("axis", i as i64)
@@ -351,9 +302,7 @@ impl Plan {
 fn view(name: &str, x: &Tensor, params: Params) -> Tensor {
     let record = catalogue::find(name).expect("an operation that makes views");
     let outputs = record.call(&[x], &params);
-    let y = outputs
-        .unwrap_or_else(|error| panic!("{error}"))
-        .swap_remove(0);
+    let y = outputs.unwrap_or_else(|error| panic!("{error}")).swap_remove(0);
     assert!(y.is_empty() || y.shares_memory_with(x), "{name} copies");
     y
 }

@@ -33,33 +33,15 @@ const WILD: [f64; 20] = [
     6e-8,
 ];
 /// Finite ones, at which derivatives are likely to be wrong.
-const TAME: [f64; 14] = [
-    f64::NAN,
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    0.5,
-    -1.5,
-    2.0,
-    1e-12,
-    -1e-12,
-    1e-9,
-    100.0,
-    -2e4,
-    1e-42,
-];
+const TAME: [f64; 14] =
+    [f64::NAN, 0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.0, 1e-12, -1e-12, 1e-9, 100.0, -2e4, 1e-42];
 /// Ordinary ones, so that equal values meet.
 const PLAIN: [f64; 6] = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0];
 
 /// A random call of the operation.
 pub fn call(draw: &mut Draw, record: &'static Record) -> Call {
     let name = record.name;
-    let new = |inputs: Vec<Array>, params: Params| Call {
-        name,
-        params,
-        inputs,
-    };
+    let new = |inputs: Vec<Array>, params: Params| Call { name, params, inputs };
     if let Some(rule) = pointwise::find(name) {
         return new(pointwise_inputs(draw, name, &rule), Params::new());
     }
@@ -84,11 +66,7 @@ pub fn call(draw: &mut Draw, record: &'static Record) -> Call {
             let mut x = draw.array(&shape, dtype, [-4.0, 4.0]);
             let specials: &[f64] = if draw.chance(2) { &WILD } else { &TAME };
             draw.sprinkle(&mut x, specials);
-            let low = if dtype.is_float() {
-                draw.pick(&[-1.5, -1.0, 0.0])
-            } else {
-                1.0
-            };
+            let low = if dtype.is_float() { draw.pick(&[-1.5, -1.0, 0.0]) } else { 1.0 };
             let high = low + draw.pick(&[0.0, 1.0, 2.0]);
             let [low, high] = [low, high].map(|bound| (!draw.chance(4)).then_some(bound));
             new(vec![x], Params::new().with("min", low).with("max", high))
@@ -115,11 +93,7 @@ fn pointwise_inputs(draw: &mut Draw, name: &str, rule: &pointwise::Pointwise) ->
         Takes::Anything => draw.anything(),
     };
     let dtypes = draw.promoting(dtype);
-    let shapes = if rule.arity == 2 {
-        draw.pair().to_vec()
-    } else {
-        vec![draw.shape()]
-    };
+    let shapes = if rule.arity == 2 { draw.pair().to_vec() } else { vec![draw.shape()] };
     let specials: &[f64] = match draw.below(3) {
         0 => &WILD,
         1 => &TAME,
@@ -154,11 +128,7 @@ fn matrices(draw: &mut Draw, name: &str) -> Vec<Array> {
     };
     let (m, k, n) = (size(draw, 150), size(draw, 300), size(draw, 150));
     // Once in a while large enough for the blocked kernel and its threads.
-    let (m, k, n) = if draw.chance(12) {
-        (97, 130, 101)
-    } else {
-        (m, k, n)
-    };
+    let (m, k, n) = if draw.chance(12) { (97, 130, 101) } else { (m, k, n) };
     let long = size(draw, 3000);
     let mut shapes = match name {
         "dot" => vec![vec![long], vec![long]],
@@ -196,11 +166,7 @@ fn matrices(draw: &mut Draw, name: &str) -> Vec<Array> {
 fn small_pair(draw: &mut Draw) -> [Vec<usize>; 2] {
     let whole: Vec<usize> = (0..draw.below(3) + 1).map(|_| draw.below(4)).collect();
     let a = draw.partner(&whole);
-    if draw.chance(2) {
-        [a, whole]
-    } else {
-        [whole, a]
-    }
+    if draw.chance(2) { [a, whole] } else { [whole, a] }
 }
 
 /// An input and parameters of a reduction.
@@ -233,11 +199,8 @@ fn reduced(draw: &mut Draw, name: &'static str) -> (Array, Params) {
             *size = 2;
         }
     }
-    let range = if name == "prod" && shape.iter().any(|&s| s > 7) {
-        [0.98, 1.02]
-    } else {
-        [-3.0, 3.0]
-    };
+    let range =
+        if name == "prod" && shape.iter().any(|&s| s > 7) { [0.98, 1.02] } else { [-3.0, 3.0] };
     let mut x = draw.array(&shape, dtype, range);
     match name {
         "max_reduce" | "min_reduce" | "argmax" | "argmin" | "prod" if draw.chance(2) => {
@@ -248,11 +211,8 @@ fn reduced(draw: &mut Draw, name: &'static str) -> (Array, Params) {
         }
         // Far from zero, where a variance by the difference of two large numbers fails.
         "variance" | "std" | "logsumexp" if draw.chance(3) => {
-            let Values::Floats(v) = &mut x.values else {
-                unreachable!()
-            };
-            v.iter_mut()
-                .for_each(|v| *v = crate::array::round_to(*v + 1000.0, dtype));
+            let Values::Floats(v) = &mut x.values else { unreachable!() };
+            v.iter_mut().for_each(|v| *v = crate::array::round_to(*v + 1000.0, dtype));
         }
         _ => {}
     }
@@ -270,11 +230,7 @@ fn reduced(draw: &mut Draw, name: &'static str) -> (Array, Params) {
 /// An axis, counted from either end.
 pub fn axis(draw: &mut Draw, ndim: usize) -> i64 {
     let axis = draw.below(ndim) as i64;
-    if draw.chance(2) {
-        axis - ndim as i64
-    } else {
-        axis
-    }
+    if draw.chance(2) { axis - ndim as i64 } else { axis }
 }
 
 /// Some of the axes, each counted from either end.

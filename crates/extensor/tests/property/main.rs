@@ -32,33 +32,19 @@ fn check(family: Option<Family>, cases: u64, check: impl Fn(Case) -> Result<(), 
     let first = setting("EXTENSOR_PROPERTY_SEED", 0);
     let only = std::env::var("EXTENSOR_PROPERTY_ONLY").ok();
     let mut failures = Vec::new();
-    let wanted = CATALOGUE
-        .iter()
-        .filter(|r| family.is_none_or(|f| r.family == f));
+    let wanted = CATALOGUE.iter().filter(|r| family.is_none_or(|f| r.family == f));
     for record in wanted.filter(|r| only.as_ref().is_none_or(|name| r.name == name)) {
-        assert!(
-            reference::knows(record.name),
-            "there is no reference for {}",
-            record.name
-        );
+        assert!(reference::knows(record.name), "there is no reference for {}", record.name);
         let failed = (first..first + cases).filter_map(|seed| check(Case::new(record, seed)).err());
         failures.extend(failed.take(4));
     }
-    assert!(
-        failures.is_empty(),
-        "{} calls went wrong:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} calls went wrong:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
 fn every_operation_of_the_catalogue_has_a_reference() {
-    let missing: Vec<&str> = CATALOGUE
-        .iter()
-        .map(|r| r.name)
-        .filter(|name| !reference::knows(name))
-        .collect();
+    let missing: Vec<&str> =
+        CATALOGUE.iter().map(|r| r.name).filter(|name| !reference::knows(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 

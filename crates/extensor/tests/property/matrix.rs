@@ -12,11 +12,7 @@ fn near(sum: &Sum, dtype: DType) -> Near {
     let value = sum.value();
     let rounding = sum.count as f64 * (work.epsilon() / 2.0 * sum.size + tiny(work));
     // A single product is rounded once, as the reference's is.
-    let error = if sum.count < 2 {
-        0.0
-    } else {
-        rounding + half_ulp(value, DType::F64)
-    };
+    let error = if sum.count < 2 { 0.0 } else { rounding + half_ulp(value, DType::F64) };
     Near { value, error }
 }
 
@@ -38,18 +34,11 @@ fn products(a: &[usize], b: &[usize], mut visit: impl FnMut(usize, usize, usize)
     let ((m, k), (_, n)) = (rows_columns(a, true), rows_columns(b, false));
     let outer = broadcast_shapes(batch(a), batch(b));
     for (t, index) in indices(&outer).enumerate() {
-        let (ta, tb) = (
-            ravel_broadcast(&index, batch(a)),
-            ravel_broadcast(&index, batch(b)),
-        );
+        let (ta, tb) = (ravel_broadcast(&index, batch(a)), ravel_broadcast(&index, batch(b)));
         for i in 0..m {
             for j in 0..n {
                 for l in 0..k {
-                    visit(
-                        (ta * m + i) * k + l,
-                        (tb * k + l) * n + j,
-                        (t * m + i) * n + j,
-                    );
+                    visit((ta * m + i) * k + l, (tb * k + l) * n + j, (t * m + i) * n + j);
                 }
             }
         }
@@ -83,11 +72,7 @@ fn as_product(call: &Call) -> [Vec<usize>; 3] {
 
 /// The number of the element of `b` as it is stored.
 fn stored(call: &Call, b: &[usize], at: usize) -> usize {
-    if call.name == "linear" {
-        at % b[1] * b[0] + at / b[1]
-    } else {
-        at
-    }
+    if call.name == "linear" { at % b[1] * b[0] + at / b[1] } else { at }
 }
 
 pub fn forward(call: &Call) -> Expected {
@@ -97,29 +82,18 @@ pub fn forward(call: &Call) -> Expected {
     let mut sums = vec![Sum::default(); shape.iter().product()];
     if let Some(bias) = call.inputs.get(2) {
         let n = bias.len();
-        sums.iter_mut()
-            .enumerate()
-            .for_each(|(k, sum)| sum.add(bias.floats()[k % n]));
+        sums.iter_mut().enumerate().for_each(|(k, sum)| sum.add(bias.floats()[k % n]));
     }
-    products(&a, &b, |i, j, k| {
-        sums[k].add_product(x[i], w[stored(call, &b, j)])
-    });
+    products(&a, &b, |i, j, k| sums[k].add_product(x[i], w[stored(call, &b, j)]));
     let values = Wanted::Floats(sums.iter().map(|sum| near(sum, dtype)).collect());
-    Expected {
-        shape,
-        dtype,
-        values,
-    }
+    Expected { shape, dtype, values }
 }
 
 pub fn backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
     let [a, b, _] = as_product(call);
     let (x, w, dy) = (call.inputs[0].floats(), call.inputs[1].floats(), g.floats());
-    let mut sums: Vec<Vec<Sum>> = call
-        .inputs
-        .iter()
-        .map(|x| vec![Sum::default(); x.len()])
-        .collect();
+    let mut sums: Vec<Vec<Sum>> =
+        call.inputs.iter().map(|x| vec![Sum::default(); x.len()]).collect();
     products(&a, &b, |i, j, k| {
         let j = stored(call, &b, j);
         sums[0][i].add_product(dy[k], w[j]);
@@ -127,9 +101,7 @@ pub fn backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
     });
     if let Some(bias) = call.inputs.get(2) {
         let n = bias.len();
-        dy.iter()
-            .enumerate()
-            .for_each(|(k, &g)| sums[2][k % n].add(g));
+        dy.iter().enumerate().for_each(|(k, &g)| sums[2][k % n].add(g));
     }
     let expected = |(x, sums): (&Array, &Vec<Sum>)| {
         // Products of a broadcast batch, and those in a wider dtype, are rounded on their way.

@@ -117,10 +117,7 @@ fn moved(call: &Call) -> Vec<Moved> {
             let mask = call.axes("axes", n);
             let all = call.ints("axes").is_none();
             let dropped = |i: usize| mask[i] && (!all || shape[i] == 1);
-            in_order(
-                call,
-                (0..n).filter(|&i| !dropped(i)).map(|i| shape[i]).collect(),
-            )
+            in_order(call, (0..n).filter(|&i| !dropped(i)).map(|i| shape[i]).collect())
         }
         "expand_dims" => {
             let mut to = shape.clone();
@@ -144,9 +141,7 @@ fn moved(call: &Call) -> Vec<Moved> {
         }
         "broadcast_to" => {
             let to: Vec<usize> = sizes(call, "shape").iter().map(|&s| s as usize).collect();
-            let sources = indices(&to)
-                .map(|i| From(0, ravel_broadcast(&i, shape)))
-                .collect();
+            let sources = indices(&to).map(|i| From(0, ravel_broadcast(&i, shape))).collect();
             (to, sources)
         }
         "slice" => {
@@ -159,9 +154,7 @@ fn moved(call: &Call) -> Vec<Moved> {
         "flip" => {
             let mask = call.axes("axes", n);
             let turned = |i: &[usize]| {
-                (0..n)
-                    .map(|a| if mask[a] { shape[a] - 1 - i[a] } else { i[a] })
-                    .collect()
+                (0..n).map(|a| if mask[a] { shape[a] - 1 - i[a] } else { i[a] }).collect()
             };
             from_first(call, shape.clone(), |i| Some(turned(i)))
         }
@@ -169,28 +162,18 @@ fn moved(call: &Call) -> Vec<Moved> {
             let repeats: Vec<usize> = sizes(call, "repeats").iter().map(|&r| r as usize).collect();
             let ndim = n.max(repeats.len());
             let size = |v: &[usize], i: usize| (i + v.len()).checked_sub(ndim).map_or(1, |k| v[k]);
-            let to = (0..ndim)
-                .map(|i| size(shape, i) * size(&repeats, i))
-                .collect();
+            let to = (0..ndim).map(|i| size(shape, i) * size(&repeats, i)).collect();
             from_first(call, to, |i| {
                 let own = &i[ndim - n..];
                 Some(own.iter().zip(shape).map(|(&k, &s)| k % s).collect())
             })
         }
         "pad" => {
-            let Value::Pairs(pads) = call.param("pads") else {
-                panic!("no pads")
-            };
-            let to = shape
-                .iter()
-                .zip(pads)
-                .map(|(&s, p)| s + (p.0 + p.1) as usize)
-                .collect();
+            let Value::Pairs(pads) = call.param("pads") else { panic!("no pads") };
+            let to = shape.iter().zip(pads).map(|(&s, p)| s + (p.0 + p.1) as usize).collect();
             from_first(call, to, |i| {
-                let inside = |a: usize| {
-                    i[a].checked_sub(pads[a].0 as usize)
-                        .filter(|&k| k < shape[a])
-                };
+                let inside =
+                    |a: usize| i[a].checked_sub(pads[a].0 as usize).filter(|&k| k < shape[a]);
                 (0..n).map(inside).collect()
             })
         }
@@ -211,11 +194,7 @@ fn moved(call: &Call) -> Vec<Moved> {
         }
         "take" | "embedding" => {
             let picks = &call.inputs[1];
-            let axis = if call.name == "take" {
-                call.axis("axis", n)
-            } else {
-                0
-            };
+            let axis = if call.name == "take" { call.axis("axis", n) } else { 0 };
             let wide = picks.shape.len();
             let mut to = shape[..axis].to_vec();
             to.extend(&picks.shape);
@@ -283,11 +262,7 @@ pub fn forward(call: &Call) -> Vec<Expected> {
         "scatter_add" => return vec![scatter::scatter_add(call)],
         _ => {}
     }
-    let tensors = if matches!(call.name, "concatenate" | "stack") {
-        call.inputs.len()
-    } else {
-        1
-    };
+    let tensors = if matches!(call.name, "concatenate" | "stack") { call.inputs.len() } else { 1 };
     let dtype = call.promoted(0..tensors);
     let fill = call.float("value").unwrap_or(0.0);
     let one = |(shape, sources): Moved| {
@@ -304,11 +279,7 @@ pub fn forward(call: &Call) -> Vec<Expected> {
             };
             Wanted::Integers(sources.into_iter().map(value).collect())
         };
-        Expected {
-            shape,
-            dtype,
-            values,
-        }
+        Expected { shape, dtype, values }
     };
     moved(call).into_iter().map(one).collect()
 }
@@ -319,11 +290,8 @@ pub fn backward(call: &Call, grads: &[Array]) -> Vec<Option<Expected>> {
         "one_hot" => return vec![None],
         _ => {}
     }
-    let mut sums: Vec<Vec<Sum>> = call
-        .inputs
-        .iter()
-        .map(|x| vec![Sum::default(); x.len()])
-        .collect();
+    let mut sums: Vec<Vec<Sum>> =
+        call.inputs.iter().map(|x| vec![Sum::default(); x.len()]).collect();
     if call.name == "cast" {
         let g = grads[0].floats();
         sums[0].iter_mut().zip(g).for_each(|(sum, &g)| sum.add(g));
@@ -339,11 +307,7 @@ pub fn backward(call: &Call, grads: &[Array]) -> Vec<Option<Expected>> {
     // What is picked several times is added up in turn, other repetitions in blocks.
     let picked = matches!(call.name, "gather" | "take" | "embedding");
     let near = |sum: &Sum, dtype| {
-        if picked {
-            summed_in_turn(sum, dtype)
-        } else {
-            summed(sum, 0.0, dtype)
-        }
+        if picked { summed_in_turn(sum, dtype) } else { summed(sum, 0.0, dtype) }
     };
     let expected = |(x, sums): (&Array, &Vec<Sum>)| {
         x.dtype.is_float().then(|| Expected {

@@ -39,10 +39,7 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
             (vec![x], params.with("end_axis", last as i64 - n as i64))
         }
         "squeeze" => {
-            let ones: Vec<i64> = (0..n)
-                .filter(|&i| shape[i] == 1)
-                .map(|i| i as i64)
-                .collect();
+            let ones: Vec<i64> = (0..n).filter(|&i| shape[i] == 1).map(|i| i as i64).collect();
             let some = (!draw.chance(3)).then(|| {
                 let kept = ones.into_iter().filter(|_| draw.chance(2));
                 kept.collect::<Vec<i64>>()
@@ -90,15 +87,12 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
         "tile" => {
             let small = x.len() < 1000;
             let count = draw.below(n + 2);
-            let repeats: Vec<i64> = (0..count)
-                .map(|_| if small { draw.below(4) } else { 1 } as i64)
-                .collect();
+            let repeats: Vec<i64> =
+                (0..count).map(|_| if small { draw.below(4) } else { 1 } as i64).collect();
             (vec![x], none.with("repeats", repeats))
         }
         "pad" => {
-            let pads = (0..n)
-                .map(|_| (draw.between(0, 3), draw.between(0, 3)))
-                .collect();
+            let pads = (0..n).map(|_| (draw.between(0, 3), draw.between(0, 3))).collect();
             let pads: Vec<(i64, i64)> = pads;
             let value = if dtype.is_float() { 0.5 } else { 1.0 };
             (vec![x], none.with("pads", pads).with("value", value))
@@ -162,25 +156,15 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
             let to = draw.anything();
             let small: Vec<usize> = shape.iter().map(|&n| n.min(30)).collect();
             let mut picks = picks(draw, &small, classes);
-            let Values::Integers(v) = &mut picks.values else {
-                unreachable!()
-            };
-            v.iter_mut()
-                .for_each(|v| *v = v.rem_euclid(classes as i128));
-            (
-                vec![picks],
-                none.with("num_classes", classes as i64)
-                    .with("dtype", to.name()),
-            )
+            let Values::Integers(v) = &mut picks.values else { unreachable!() };
+            v.iter_mut().for_each(|v| *v = v.rem_euclid(classes as i128));
+            (vec![picks], none.with("num_classes", classes as i64).with("dtype", to.name()))
         }
         "cast" => {
             let to = draw.anything();
             let mut x = x;
             if draw.chance(2) {
-                draw.sprinkle(
-                    &mut x,
-                    &[0.0, -0.5, 0.9, -1.9, 300.0, -300.0, 7e4, 1e10, 1e39],
-                );
+                draw.sprinkle(&mut x, &[0.0, -0.5, 0.9, -1.9, 300.0, -300.0, 7e4, 1e10, 1e39]);
             }
             (vec![x], none.with("dtype", to.name()))
         }
@@ -200,11 +184,7 @@ fn regrouped(draw: &mut Draw, shape: &[usize]) -> Vec<usize> {
             let at = draw.below(n + 1);
             let whole = to.get(at).copied().unwrap_or(1);
             let divisors: Vec<usize> = (1..=whole.min(9)).filter(|d| whole % d == 0).collect();
-            let factor = if divisors.is_empty() {
-                1
-            } else {
-                draw.pick(&divisors)
-            };
+            let factor = if divisors.is_empty() { 1 } else { draw.pick(&divisors) };
             if at < n {
                 to[at] = whole / factor;
             }
@@ -233,15 +213,8 @@ fn picks(draw: &mut Draw, shape: &[usize], n: usize) -> Array {
         _ => DType::I64,
     };
     let drawn = draw.uniform(0.0, n as f64, shape.iter().product());
-    let values = drawn
-        .iter()
-        .map(|&v| (v as i128).min(n as i128 - 1))
-        .collect();
-    Array {
-        shape: shape.to_vec(),
-        dtype,
-        values: Values::Integers(values),
-    }
+    let values = drawn.iter().map(|&v| (v as i128).min(n as i128 - 1)).collect();
+    Array { shape: shape.to_vec(), dtype, values: Values::Integers(values) }
 }
 
 /// `gather` and `scatter_add`: an index of the same number of axes, no longer than `x` along the
@@ -262,17 +235,10 @@ fn indexed(draw: &mut Draw, name: &str, x: Array) -> (Vec<Array>, Params) {
     if name == "gather" {
         return (vec![x, picks], params);
     }
-    let dtype = if x.dtype == DType::Bool {
-        DType::F32
-    } else {
-        x.dtype
-    };
+    let dtype = if x.dtype == DType::Bool { DType::F32 } else { x.dtype };
     let x = draw.array(&x.shape, dtype, [-4.0, 4.0]);
     // The source may be larger than what is read of it.
-    let extra = shape
-        .iter()
-        .map(|&n| n + draw.below(4) / 3)
-        .collect::<Vec<_>>();
+    let extra = shape.iter().map(|&n| n + draw.below(4) / 3).collect::<Vec<_>>();
     let source = draw.array(&extra, dtype, [-4.0, 4.0]);
     (vec![x, picks, source], params)
 }

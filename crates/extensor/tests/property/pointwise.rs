@@ -62,11 +62,7 @@ pub struct Pointwise {
 }
 
 pub fn guard(x: f64) -> f64 {
-    if x.abs() < 1e-10 {
-        1e-10f64.copysign(x)
-    } else {
-        x
-    }
+    if x.abs() < 1e-10 { 1e-10f64.copysign(x) } else { x }
 }
 
 pub fn sign(x: f64) -> f64 {
@@ -82,11 +78,7 @@ pub fn sign(x: f64) -> f64 {
 
 /// 0, unless an input is NaN.
 fn flat(inputs: &[f64]) -> f64 {
-    if inputs.iter().any(|x| x.is_nan()) {
-        f64::NAN
-    } else {
-        0.0
-    }
+    if inputs.iter().any(|x| x.is_nan()) { f64::NAN } else { 0.0 }
 }
 
 fn modulo(a: f64, b: f64) -> f64 {
@@ -107,11 +99,7 @@ fn floor_divide(a: f64, b: f64) -> f64 {
     let r = a % b;
     let below = r != 0.0 && (r < 0.0) != (b < 0.0);
     let quotient = ((a - r) / b).round() - f64::from(u8::from(below));
-    if quotient == 0.0 {
-        0f64.copysign(a / b)
-    } else {
-        quotient
-    }
+    if quotient == 0.0 { 0f64.copysign(a / b) } else { quotient }
 }
 
 fn larger(a: f64, b: f64) -> f64 {
@@ -136,11 +124,7 @@ fn integer_power(base: i128, exponent: i128) -> i128 {
     // The result wraps at 64 bits at most: powers modulo 2¹²⁸ are enough.
     (0..128).rev().fold(1i128, |power, bit| {
         let power = power.wrapping_mul(power);
-        if exponent >> bit & 1 == 1 {
-            power.wrapping_mul(base)
-        } else {
-            power
-        }
+        if exponent >> bit & 1 == 1 { power.wrapping_mul(base) } else { power }
     })
 }
 
@@ -160,28 +144,13 @@ pub const UNARY: Pointwise = Pointwise {
 };
 
 /// Correctly rounded, for whole numbers too.
-pub const EXACT: Pointwise = Pointwise {
-    takes: Takes::Numbers,
-    ulps: 0.0,
-    slack: |_| 0.0,
-    ..UNARY
-};
+pub const EXACT: Pointwise =
+    Pointwise { takes: Takes::Numbers, ulps: 0.0, slack: |_| 0.0, ..UNARY };
 const BINARY: Pointwise = Pointwise { arity: 2, ..EXACT };
-pub const STEP: Pointwise = Pointwise {
-    integer: Some(|x| x[0]),
-    gradient: Some(|_, x, _, _, _| flat(x)),
-    ..EXACT
-};
-const COMPARISON: Pointwise = Pointwise {
-    takes: Takes::Anything,
-    mask: true,
-    ..BINARY
-};
-const LOGIC: Pointwise = Pointwise {
-    takes: Takes::Masks,
-    mask: true,
-    ..BINARY
-};
+pub const STEP: Pointwise =
+    Pointwise { integer: Some(|x| x[0]), gradient: Some(|_, x, _, _, _| flat(x)), ..EXACT };
+const COMPARISON: Pointwise = Pointwise { takes: Takes::Anything, mask: true, ..BINARY };
+const LOGIC: Pointwise = Pointwise { takes: Takes::Masks, mask: true, ..BINARY };
 
 /// The reference for an operation, if it is an elementwise one.
 pub fn find(name: &str) -> Option<Pointwise> {
@@ -210,11 +179,7 @@ pub fn find(name: &str) -> Option<Pointwise> {
             gradient: Some(|g, x, _, which, c| {
                 let d = guard(x[1]);
                 let share = c.within(g / d);
-                c.saturated(if which == 0 {
-                    share
-                } else {
-                    -share * c.within(x[0] / d)
-                })
+                c.saturated(if which == 0 { share } else { -share * c.within(x[0] / d) })
             }),
             slack: |_| 3.0,
             swell: |g, x| 1.0 + (g / guard(x[1])).abs() + (x[0] / guard(x[1])).abs(),
@@ -319,23 +284,10 @@ pub fn find(name: &str) -> Option<Pointwise> {
             integer: Some(|x| i128::from(x[0] >= x[1])),
             ..COMPARISON
         },
-        "logical_and" => Pointwise {
-            integer: Some(|x| x[0] & x[1]),
-            ..LOGIC
-        },
-        "logical_or" => Pointwise {
-            integer: Some(|x| x[0] | x[1]),
-            ..LOGIC
-        },
-        "logical_xor" => Pointwise {
-            integer: Some(|x| x[0] ^ x[1]),
-            ..LOGIC
-        },
-        "logical_not" => Pointwise {
-            arity: 1,
-            integer: Some(|x| 1 - x[0]),
-            ..LOGIC
-        },
+        "logical_and" => Pointwise { integer: Some(|x| x[0] & x[1]), ..LOGIC },
+        "logical_or" => Pointwise { integer: Some(|x| x[0] | x[1]), ..LOGIC },
+        "logical_xor" => Pointwise { integer: Some(|x| x[0] ^ x[1]), ..LOGIC },
+        "logical_not" => Pointwise { arity: 1, integer: Some(|x| 1 - x[0]), ..LOGIC },
         _ => return unary::find(name),
     })
 }

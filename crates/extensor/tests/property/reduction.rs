@@ -25,16 +25,10 @@ pub const NAMES: [&str; 14] = [
 fn groups(call: &Call) -> (Vec<usize>, Vec<Vec<usize>>) {
     let shape = &call.inputs[0].shape;
     let mask = match call.int("axis") {
-        Some(axis) => (0..shape.len())
-            .map(|i| i == index(axis, shape.len()))
-            .collect(),
+        Some(axis) => (0..shape.len()).map(|i| i == index(axis, shape.len())).collect(),
         None => call.axes("axes", shape.len()),
     };
-    let kept: Vec<usize> = shape
-        .iter()
-        .zip(&mask)
-        .map(|(&s, &m)| if m { 1 } else { s })
-        .collect();
+    let kept: Vec<usize> = shape.iter().zip(&mask).map(|(&s, &m)| if m { 1 } else { s }).collect();
     let mut groups = vec![Vec::new(); kept.iter().product()];
     let mut k = 0;
     walk(shape, |index| {
@@ -42,12 +36,7 @@ fn groups(call: &Call) -> (Vec<usize>, Vec<Vec<usize>>) {
         k += 1;
     });
     let keepdims = call.flag("keepdims");
-    let out = kept
-        .iter()
-        .zip(&mask)
-        .filter(|(_, m)| keepdims || !**m)
-        .map(|(&s, _)| s)
-        .collect();
+    let out = kept.iter().zip(&mask).filter(|(_, m)| keepdims || !**m).map(|(&s, _)| s).collect();
     (out, groups)
 }
 
@@ -61,25 +50,15 @@ pub fn forward(call: &Call) -> Expected {
         (_, "argmax" | "argmin") => {
             let (axis_size, most) = (x, call.name == "argmax");
             let one = |group: &Vec<usize>| first_extreme(axis_size, group, most) as i128;
-            (
-                DType::I64,
-                Wanted::Integers(groups.iter().map(one).collect()),
-            )
+            (DType::I64, Wanted::Integers(groups.iter().map(one).collect()))
         }
         (_, "any" | "all") => {
             let truth = |&k: &usize| x.integers()[k] != 0;
             let one = |group: &Vec<usize>| {
                 let mut truths = group.iter().map(truth);
-                i128::from(if call.name == "any" {
-                    truths.any(|t| t)
-                } else {
-                    truths.all(|t| t)
-                })
+                i128::from(if call.name == "any" { truths.any(|t| t) } else { truths.all(|t| t) })
             };
-            (
-                DType::Bool,
-                Wanted::Integers(groups.iter().map(one).collect()),
-            )
+            (DType::Bool, Wanted::Integers(groups.iter().map(one).collect()))
         }
         (Values::Integers(v), name) => {
             let one = |group: &Vec<usize>| {
@@ -102,11 +81,7 @@ pub fn forward(call: &Call) -> Expected {
             (x.dtype, Wanted::Floats(groups.iter().map(one).collect()))
         }
     };
-    Expected {
-        shape,
-        dtype,
-        values,
-    }
+    Expected { shape, dtype, values }
 }
 
 /// The place within its group of the first largest (smallest) element; NaN counts as such.
@@ -143,9 +118,7 @@ fn moments(elements: &[f64], unit: f64) -> (f64, Near) {
     let sum = total(elements);
     let mean = sum.value() / n;
     let mut squares = Sum::default();
-    elements
-        .iter()
-        .for_each(|x| squares.add((x - mean).powi(2)));
+    elements.iter().for_each(|x| squares.add((x - mean).powi(2)));
     let value = squares.value();
     // About an m that is off by δ the squares add up to too much by n·δ²; the rest cancels.
     let delta = (depth(elements.len()) + 2.0) * unit * sum.size / n;
@@ -157,10 +130,7 @@ fn square_root(square: Near, unit: f64) -> Near {
     let value = square.value.sqrt();
     let up = (square.value + square.error).sqrt() - value;
     let down = value - (square.value - square.error).max(0.0).sqrt();
-    Near {
-        value,
-        error: up.max(down) + 2.0 * unit * value,
-    }
+    Near { value, error: up.max(down) + 2.0 * unit * value }
 }
 
 fn reduce(call: &Call, elements: &[f64], dtype: DType) -> Near {
@@ -173,20 +143,14 @@ fn reduce(call: &Call, elements: &[f64], dtype: DType) -> Near {
         "mean" => {
             let sum = summed(&total(elements), 0.0, dtype);
             let value = sum.value / n;
-            Near {
-                value,
-                error: sum.error / n + 2.0 * unit * value.abs(),
-            }
+            Near { value, error: sum.error / n + 2.0 * unit * value.abs() }
         }
         "max_reduce" | "min_reduce" if nan => Near::exact(f64::NAN),
         "max_reduce" => Near::exact(elements.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
         "min_reduce" => Near::exact(elements.iter().copied().fold(f64::INFINITY, f64::min)),
         "prod" => {
             let value: f64 = elements.iter().product();
-            Near {
-                value,
-                error: n * (2.0 * unit * value.abs() + tiny(working(dtype))),
-            }
+            Near { value, error: n * (2.0 * unit * value.abs() + tiny(working(dtype))) }
         }
         "variance" => variance(elements, ddof, unit),
         "std" => square_root(variance(elements, ddof, unit), unit),
@@ -209,10 +173,7 @@ fn variance(elements: &[f64], ddof: f64, unit: f64) -> Near {
         return Near::exact(f64::NAN);
     }
     let value = squares.value / divisor;
-    Near {
-        value,
-        error: squares.error / divisor.abs() + 2.0 * unit * value.abs(),
-    }
+    Near { value, error: squares.error / divisor.abs() + 2.0 * unit * value.abs() }
 }
 
 fn logsumexp(elements: &[f64], unit: f64) -> Near {
@@ -230,16 +191,10 @@ fn logsumexp(elements: &[f64], unit: f64) -> Near {
     let log = sum.value().ln();
     let value = most + log;
     // Eight roundings for the exponential's four units, one for x − most scaled by the term it is in.
-    let bent: f64 = elements
-        .iter()
-        .map(|x| (most - x) * (x - most).exp())
-        .sum::<f64>()
-        / sum.value();
+    let bent: f64 =
+        elements.iter().map(|x| (most - x) * (x - most).exp()).sum::<f64>() / sum.value();
     let relative = (depth(elements.len()) + 8.0 + bent) * unit;
-    Near {
-        value,
-        error: relative + 8.0 * unit * log.abs() + 2.0 * unit * value.abs(),
-    }
+    Near { value, error: relative + 8.0 * unit * log.abs() + 2.0 * unit * value.abs() }
 }
 
 /// Running sums along an axis, from its first element on or from its last.
@@ -274,11 +229,7 @@ fn cumsum(call: &Call, x: &Array, backwards: bool) -> Expected {
             Wanted::Floats(out)
         }
     };
-    Expected {
-        shape: x.shape.clone(),
-        dtype: x.dtype,
-        values,
-    }
+    Expected { shape: x.shape.clone(), dtype: x.dtype, values }
 }
 
 pub fn backward(call: &Call, g: &Array, y: &Array) -> Option<Expected> {
@@ -294,17 +245,10 @@ pub fn backward(call: &Call, g: &Array, y: &Array) -> Option<Expected> {
     for (k, group) in groups.iter().enumerate() {
         let elements: Vec<f64> = group.iter().map(|&k| x.floats()[k]).collect();
         let terms = spread(call, &elements, g.floats()[k], y.floats()[k], x.dtype);
-        group
-            .iter()
-            .zip(terms)
-            .for_each(|(&k, term)| gradient[k] = term);
+        group.iter().zip(terms).for_each(|(&k, term)| gradient[k] = term);
     }
     let (shape, dtype) = (x.shape.clone(), x.dtype);
-    Some(Expected {
-        shape,
-        dtype,
-        values: Wanted::Floats(gradient),
-    })
+    Some(Expected { shape, dtype, values: Wanted::Floats(gradient) })
 }
 
 /// The gradients for the elements of one group.
@@ -331,9 +275,7 @@ fn spread(call: &Call, x: &[f64], g: f64, y: f64, dtype: DType) -> Vec<Near> {
         "prod" => {
             // The product of all before times the product of all after.
             let mut after = vec![1.0; x.len() + 1];
-            (0..x.len())
-                .rev()
-                .for_each(|i| after[i] = after[i + 1] * x[i]);
+            (0..x.len()).rev().for_each(|i| after[i] = after[i + 1] * x[i]);
             let mut before = 1.0;
             let mut others = |i: usize| {
                 let value = g * before * after[i + 1];
@@ -341,10 +283,7 @@ fn spread(call: &Call, x: &[f64], g: f64, y: f64, dtype: DType) -> Vec<Near> {
                 let near = off(value, 2.0 * n + 4.0);
                 // The output that the rule may divide was rounded to the dtype.
                 let stored = value.abs() * dtype.epsilon() / 2.0;
-                Near {
-                    error: near.error + stored,
-                    ..near
-                }
+                Near { error: near.error + stored, ..near }
             };
             (0..x.len()).map(&mut others).collect()
         }
@@ -358,19 +297,12 @@ fn spread(call: &Call, x: &[f64], g: f64, y: f64, dtype: DType) -> Vec<Near> {
                 2.0 * g / divisor
             };
             // The output that the rule divides by was rounded to the dtype.
-            let stored = if call.name == "std" {
-                dtype.epsilon()
-            } else {
-                0.0
-            };
+            let stored = if call.name == "std" { dtype.epsilon() } else { 0.0 };
             let one = |&x: &f64| {
                 let value = scale * (x - mean);
                 let error = scale.abs() * (delta + unit * x.abs()) + value.abs() * stored;
                 let near = off(value, 6.0);
-                Near {
-                    value: near.value.clamp(-limit, limit),
-                    error: near.error + error,
-                }
+                Near { value: near.value.clamp(-limit, limit), error: near.error + error }
             };
             x.iter().map(one).collect()
         }
@@ -378,10 +310,7 @@ fn spread(call: &Call, x: &[f64], g: f64, y: f64, dtype: DType) -> Vec<Near> {
             let d = y.abs().max(1e-10);
             let one = |&x: &f64| {
                 let near = off(g * x / d, 5.0);
-                Near {
-                    value: near.value.clamp(-limit, limit),
-                    ..near
-                }
+                Near { value: near.value.clamp(-limit, limit), ..near }
             };
             x.iter().map(one).collect()
         }

@@ -100,10 +100,7 @@ pub fn forward(call: &Call) -> Vec<Expected> {
         name if matrix::NAMES.contains(&name) => vec![matrix::forward(call)],
         name if reduction::NAMES.contains(&name) => vec![reduction::forward(call)],
         name if movement::NAMES.contains(&name) => movement::forward(call),
-        name => vec![pointwise_forward(
-            call,
-            &pointwise::find(name).expect("a reference"),
-        )],
+        name => vec![pointwise_forward(call, &pointwise::find(name).expect("a reference"))],
     }
 }
 
@@ -126,9 +123,7 @@ pub fn backward(call: &Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<E
 
 fn output_shape(inputs: &[Array]) -> Vec<usize> {
     let shapes = inputs.iter().map(|x| x.shape.clone());
-    shapes
-        .reduce(|a, b| broadcast_shapes(&a, &b))
-        .expect("an input")
+    shapes.reduce(|a, b| broadcast_shapes(&a, &b)).expect("an input")
 }
 
 /// The result of a formula at every index of the broadcast shape, where `of` gives the elements.
@@ -168,11 +163,7 @@ fn pointwise_forward(call: &Call, rule: &Pointwise) -> Expected {
         };
         Wanted::Floats(each(&call.inputs, Array::floats, &shape, one))
     };
-    Expected {
-        shape,
-        dtype,
-        values,
-    }
+    Expected { shape, dtype, values }
 }
 
 /// Adds up, for each element of an operand, the terms that its copies contribute.
@@ -220,20 +211,14 @@ pub fn summed(sum: &Sum, error: f64, dtype: DType) -> Near {
     let depth = (n - 1.0).min(128.0 + n.log2());
     let rounding = depth * work.epsilon() / 2.0 * (sum.size + error);
     // The reference, in f64 itself, rounds its value once.
-    Near {
-        value,
-        error: error + rounding + half_ulp(value, DType::F64),
-    }
+    Near { value, error: error + rounding + half_ulp(value, DType::F64) }
 }
 
 /// A sum whose terms are added one after the other.
 pub fn summed_in_turn(sum: &Sum, dtype: DType) -> Near {
     let steps = sum.count.saturating_sub(1) as f64;
     let error = steps * working(dtype).epsilon() / 2.0 * sum.size;
-    Near {
-        value: sum.value(),
-        error,
-    }
+    Near { value: sum.value(), error }
 }
 
 fn pointwise_backward(
@@ -253,9 +238,7 @@ fn pointwise_backward(
         let element = |x: &Array| x.floats()[ravel_broadcast(index, &x.shape)];
         let mut x = [0.0; 2];
         let x = &mut x[..call.inputs.len()];
-        x.iter_mut()
-            .zip(&call.inputs)
-            .for_each(|(x, input)| *x = element(input));
+        x.iter_mut().zip(&call.inputs).for_each(|(x, input)| *x = element(input));
         let (g, y) = (g.floats()[k], y.floats()[k]);
         // Nothing times a finite slope, however large, is nothing.
         if g == 0.0 && y.is_finite() && x.iter().all(|x| x.is_finite()) {
@@ -274,9 +257,7 @@ fn pointwise_backward(
 fn where_forward(call: &Call) -> Expected {
     let shape = output_shape(&call.inputs);
     let dtype = call.promoted([1, 2]);
-    let [condition, a, b] = &call.inputs[..] else {
-        panic!("three inputs")
-    };
+    let [condition, a, b] = &call.inputs[..] else { panic!("three inputs") };
     let chosen = |i: &[usize]| {
         let yes = condition.integers()[ravel_broadcast(i, &condition.shape)] != 0;
         let from = if yes { a } else { b };
@@ -295,11 +276,7 @@ fn where_forward(call: &Call) -> Expected {
         };
         Wanted::Integers(indices(&shape).map(one).collect())
     };
-    Expected {
-        shape,
-        dtype,
-        values,
-    }
+    Expected { shape, dtype, values }
 }
 
 fn where_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
@@ -309,14 +286,7 @@ fn where_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
         operand.dtype.is_float().then(|| {
             reduced(operand, g, |index, k| {
                 let yes = condition.integers()[ravel_broadcast(index, &condition.shape)] != 0;
-                (
-                    if yes == (which == 1) {
-                        g.floats()[k]
-                    } else {
-                        0.0
-                    },
-                    0.0,
-                )
+                (if yes == (which == 1) { g.floats()[k] } else { 0.0 }, 0.0)
             })
         })
     };
@@ -342,11 +312,7 @@ fn clip_forward(call: &Call) -> Expected {
         let high = max.map_or(i128::MAX, |m| m as i128);
         Wanted::Integers(x.integers().iter().map(|&v| v.clamp(low, high)).collect())
     };
-    Expected {
-        shape: x.shape.clone(),
-        dtype: x.dtype,
-        values,
-    }
+    Expected { shape: x.shape.clone(), dtype: x.dtype, values }
 }
 
 fn clip_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {

@@ -28,11 +28,7 @@ pub fn cast(call: &Call) -> Expected {
         }
         (Values::Integers(v), _) => Wanted::Integers(v.iter().map(|&x| wrap(x, dtype)).collect()),
     };
-    Expected {
-        shape: x.shape.clone(),
-        dtype,
-        values,
-    }
+    Expected { shape: x.shape.clone(), dtype, values }
 }
 
 pub fn one_hot(call: &Call) -> Expected {
@@ -47,11 +43,7 @@ pub fn one_hot(call: &Call) -> Expected {
     } else {
         Wanted::Integers((0..len).map(|k| i128::from(hot(k))).collect())
     };
-    Expected {
-        shape,
-        dtype,
-        values,
-    }
+    Expected { shape, dtype, values }
 }
 
 /// For each element of the index, the element of `x` that is added to and the element of the
@@ -85,22 +77,14 @@ pub fn scatter_add(call: &Call) -> Expected {
         }
         Wanted::Integers(sums.iter().map(|&sum| wrap(sum, x.dtype)).collect())
     };
-    Expected {
-        shape: x.shape.clone(),
-        dtype: x.dtype,
-        values,
-    }
+    Expected { shape: x.shape.clone(), dtype: x.dtype, values }
 }
 
 pub fn scatter_add_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
     let expected = |which: usize, values: Vec<f64>| {
         let Array { shape, dtype, .. } = call.inputs[which].clone();
         let values = Wanted::Floats(values.into_iter().map(Near::exact).collect());
-        Some(Expected {
-            shape,
-            dtype,
-            values,
-        })
+        Some(Expected { shape, dtype, values })
     };
     let mut picked = vec![0.0; call.inputs[2].len()];
     for (to, from) in targets(call) {

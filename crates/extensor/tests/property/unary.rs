@@ -78,27 +78,11 @@ pub fn find(name: &str) -> Option<Pointwise> {
             gradient: Some(|g, x, _, _, _| g * sign(x[0])),
             ..EXACT
         },
-        "sign" => Pointwise {
-            float: |x| sign(x[0]),
-            integer: Some(|x| x[0].signum()),
-            ..STEP
-        },
-        "ceil" => Pointwise {
-            float: |x| x[0].ceil(),
-            ..STEP
-        },
-        "floor" => Pointwise {
-            float: |x| x[0].floor(),
-            ..STEP
-        },
-        "trunc" => Pointwise {
-            float: |x| x[0].trunc(),
-            ..STEP
-        },
-        "round" => Pointwise {
-            float: |x| x[0].round_ties_even(),
-            ..STEP
-        },
+        "sign" => Pointwise { float: |x| sign(x[0]), integer: Some(|x| x[0].signum()), ..STEP },
+        "ceil" => Pointwise { float: |x| x[0].ceil(), ..STEP },
+        "floor" => Pointwise { float: |x| x[0].floor(), ..STEP },
+        "trunc" => Pointwise { float: |x| x[0].trunc(), ..STEP },
+        "round" => Pointwise { float: |x| x[0].round_ties_even(), ..STEP },
         "sin" => Pointwise {
             float: |x| x[0].sin(),
             gradient: Some(|g, x, _, _, _| g * x[0].cos()),
@@ -206,9 +190,5 @@ fn acosh(x: f64) -> f64 {
     if x < 1.0 {
         return f64::NAN;
     }
-    if x < 1e8 {
-        (t + (t * (t + 2.0)).sqrt()).ln_1p()
-    } else {
-        x.ln() + LN_2
-    }
+    if x < 1e8 { (t + (t * (t + 2.0)).sqrt()).ln_1p() } else { x.ln() + LN_2 }
 }

@@ -29,12 +29,9 @@ fn casting_to_16_bits_goes_to_the_nearest_value_and_the_even_one_of_two() {
             let units = low / (high - low);
             let even = if units % 2.0 == 0.0 { low } else { high };
             // A hair beside the middle, far below what `f32` can tell.
-            for (x, want) in [
-                (low, low),
-                (middle, even),
-                (middle.next_down(), low),
-                (middle.next_up(), high),
-            ] {
+            for (x, want) in
+                [(low, low), (middle, even), (middle.next_down(), low), (middle.next_up(), high)]
+            {
                 from.push(x);
                 to.push(want);
             }
@@ -44,12 +41,7 @@ fn casting_to_16_bits_goes_to_the_nearest_value_and_the_even_one_of_two() {
         let got = cast(&x, dtype).unwrap().to_f64_vec();
         let wrong = got.iter().zip(&to).position(|(a, b)| a != b);
         if let Some(i) = wrong {
-            panic!(
-                "{dtype}: {:e} became {:e}, not {:e}",
-                x.to_f64_vec()[i],
-                got[i],
-                to[i]
-            );
+            panic!("{dtype}: {:e} became {:e}, not {:e}", x.to_f64_vec()[i], got[i], to[i]);
         }
         // Creation rounds by the same rule.
         for (&x, &want) in x.to_f64_vec().iter().zip(&to).step_by(97) {
@@ -78,16 +70,9 @@ fn casting_rounds_as_this_table_says() {
         (f64::INFINITY, f64::INFINITY),
     ];
     for (x, want) in f16s {
-        assert_eq!(
-            cast(&tensor([x]), DType::F16).unwrap().to_f64_vec(),
-            [want],
-            "{x:e}"
-        );
+        assert_eq!(cast(&tensor([x]), DType::F16).unwrap().to_f64_vec(), [want], "{x:e}");
     }
-    let zero = cast(&tensor([-0.0]), DType::F16)
-        .unwrap()
-        .to_vec::<f16>()
-        .unwrap()[0];
+    let zero = cast(&tensor([-0.0]), DType::F16).unwrap().to_vec::<f16>().unwrap()[0];
     assert!(zero.is_sign_negative());
     for dtype in DType::FLOATS {
         assert!(cast(&tensor([f64::NAN]), dtype).unwrap().to_f64_vec()[0].is_nan());
@@ -102,9 +87,7 @@ fn casting_rounds_as_this_table_says() {
     let near = cast(&tensor([u64::MAX]), DType::F32).unwrap();
     assert_eq!(near.to_f64_vec(), [f64::powi(2.0, 64)]);
     assert_eq!(
-        cast(&tensor([100_000i64, -65519]), DType::F16)
-            .unwrap()
-            .to_f64_vec(),
+        cast(&tensor([100_000i64, -65519]), DType::F16).unwrap().to_f64_vec(),
         [f64::INFINITY, -65504.0]
     );
 }
@@ -155,11 +138,7 @@ fn small_whole_numbers_survive_every_pair_of_dtypes_in_every_layout() {
                 false => vec![0.0, 1.0, 2.0, 3.0, 100.0, 127.0],
             };
             assert_eq!(cast(&x, to).unwrap().to_f64_vec(), want, "{from} to {to}");
-            assert_eq!(
-                cast(&strided(&x), to).unwrap().to_f64_vec(),
-                want,
-                "{from} to {to}"
-            );
+            assert_eq!(cast(&strided(&x), to).unwrap().to_f64_vec(), want, "{from} to {to}");
         }
     }
     let truth = cast(&tensor([0.0, -0.0, f64::NAN, 1e-300]), DType::Bool).unwrap();

@@ -8,11 +8,7 @@ fn any_index(dice: &mut Dice, size: usize, shape: &[usize]) -> Tensor {
     let list: Vec<i64> = (0..len).map(|_| dice.below(size) as i64).collect();
     let index = Tensor::from_vec(list, shape).unwrap();
     let index = cast(&index, DType::INTS[dice.below(8)]).unwrap();
-    if dice.below(2) == 0 {
-        index
-    } else {
-        strided(&index)
-    }
+    if dice.below(2) == 0 { index } else { strided(&index) }
 }
 
 fn positions(index: &Tensor) -> Tensor {
@@ -38,16 +34,11 @@ fn taking_and_gathering_pick_the_elements_that_their_definition_names() {
             let position = wide.get::<i64>(&at[axis..axis + rank]).unwrap() as usize;
             [&at[..axis], &[position], &at[axis + rank..]].concat()
         };
-        assert_eq!(
-            *y.shape(),
-            [&shape[..axis], &listed, &shape[axis + 1..]].concat()[..]
-        );
+        assert_eq!(*y.shape(), [&shape[..axis], &listed, &shape[axis + 1..]].concat()[..]);
         assert_eq!(y.to_vec::<i64>().unwrap(), picked(&x, y.shape(), row));
 
-        let mut small: Vec<usize> = shape
-            .iter()
-            .map(|&s| if s == 0 { 0 } else { 1 + dice.below(s) })
-            .collect();
+        let mut small: Vec<usize> =
+            shape.iter().map(|&s| if s == 0 { 0 } else { 1 + dice.below(s) }).collect();
         small[axis] = dice.below(7);
         let index = any_index(&mut dice, shape[axis], &small);
         let y = gather(&x, &index, axis as i64 - ndim as i64).unwrap();
@@ -70,10 +61,8 @@ fn scattering_adds_every_source_element_at_its_position() {
         let mut shape = dice.shape(ndim);
         shape[axis] = 1 + dice.below(5);
         let x = any_tensor(&mut dice, &shape);
-        let mut small: Vec<usize> = shape
-            .iter()
-            .map(|&s| if s == 0 { 0 } else { 1 + dice.below(s) })
-            .collect();
+        let mut small: Vec<usize> =
+            shape.iter().map(|&s| if s == 0 { 0 } else { 1 + dice.below(s) }).collect();
         small[axis] = dice.below(7);
         let larger: Vec<usize> = small.iter().map(|s| s + dice.below(2)).collect();
         let index = any_index(&mut dice, shape[axis], &small);
@@ -89,11 +78,7 @@ fn scattering_adds_every_source_element_at_its_position() {
             let number: usize = to.iter().zip(&strides).map(|(i, s)| i * s).sum();
             want[number] += source.get::<i64>(&at).unwrap();
         }
-        assert_eq!(
-            y.to_vec::<i64>().unwrap(),
-            want,
-            "{shape:?} {small:?} {axis}"
-        );
+        assert_eq!(y.to_vec::<i64>().unwrap(), want, "{shape:?} {small:?} {axis}");
     }
 }
 
@@ -107,18 +92,10 @@ fn what_is_taken_several_times_gets_the_sum() {
     assert_eq!(grad.to_f64_vec(), [5.0, 6.0, 4.0, 6.0, 0.0, 0.0]);
     let index = tensor([[0, 0], [0, 1], [1, 1]]);
     let grad = gather_backward(&g, &index, &[3, 3], 1).unwrap();
-    assert_eq!(
-        grad.to_f64_vec(),
-        [3.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0, 11.0, 0.0]
-    );
+    assert_eq!(grad.to_f64_vec(), [3.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0, 11.0, 0.0]);
     let none = Tensor::zeros([0], DType::I64).unwrap();
-    let grad = take_backward(
-        &Tensor::zeros([0, 2], DType::F64).unwrap(),
-        &none,
-        &[3, 2],
-        0,
-    )
-    .unwrap();
+    let grad =
+        take_backward(&Tensor::zeros([0, 2], DType::F64).unwrap(), &none, &[3, 2], 0).unwrap();
     assert_eq!(grad.to_f64_vec(), [0.0; 6]);
 }
 
@@ -143,11 +120,9 @@ fn sums_at_an_index_are_taken_wide_and_rounded_once() {
 fn sums_at_an_index_have_the_same_bits_for_any_number_of_threads_and_any_layout() {
     let key = Key::new(4);
     for dtype in DType::FLOATS {
-        for (shape, listed, axis) in [
-            ([300, 64, 2], 5000, 0),
-            ([3, 50, 200], 400, 1),
-            ([70, 3, 90], 800, 2),
-        ] {
+        for (shape, listed, axis) in
+            [([300, 64, 2], 5000, 0), ([3, 50, 200], 400, 1), ([70, 3, 90], 800, 2)]
+        {
             let index = key.integers([listed], shape[axis] as u64).unwrap();
             let mut long = shape;
             long[axis] = listed;
@@ -160,10 +135,7 @@ fn sums_at_an_index_have_the_same_bits_for_any_number_of_threads_and_any_layout(
             };
             let one = threads::with(1, || run(&g, &index, &each));
             for n in [2, 4] {
-                assert!(
-                    threads::with(n, || run(&g, &index, &each)) == one,
-                    "{dtype} {n} threads"
-                );
+                assert!(threads::with(n, || run(&g, &index, &each)) == one, "{dtype} {n} threads");
             }
             let other = run(&strided(&g), &strided(&index), &strided(&each));
             assert!(other == one, "{dtype}: another layout");
@@ -172,10 +144,7 @@ fn sums_at_an_index_have_the_same_bits_for_any_number_of_threads_and_any_layout(
             let full = broadcast_to(&reshape(&index, &column).unwrap(), &long[..]).unwrap();
             let full = full.contiguous().unwrap();
             let general = gather_backward(&g, &full, &shape, axis as i64).unwrap();
-            assert!(
-                general.to_f64_vec() == one[..general.len()],
-                "{dtype}: the general route"
-            );
+            assert!(general.to_f64_vec() == one[..general.len()], "{dtype}: the general route");
         }
     }
 }
@@ -184,22 +153,10 @@ fn sums_at_an_index_have_the_same_bits_for_any_number_of_threads_and_any_layout(
 fn an_index_outside_its_axis_is_named_with_axis_and_size() {
     let x = counting(&[2, 3], DType::F64);
     let cases = [
-        (
-            take(&x, &tensor([0, 5]), 1),
-            "take: index 5 is out of range for axis 1 of size 3",
-        ),
-        (
-            take(&x, &tensor([-1]), -1),
-            "take: index -1 is out of range for axis 1 of size 3",
-        ),
-        (
-            gather(&x, &tensor([[3u8]]), 1),
-            "gather: index 3 is out of range for axis 1 of size 3",
-        ),
-        (
-            embedding(&x, &tensor([2u16])),
-            "embedding: index 2 is out of range for axis 0 of size 2",
-        ),
+        (take(&x, &tensor([0, 5]), 1), "take: index 5 is out of range for axis 1 of size 3"),
+        (take(&x, &tensor([-1]), -1), "take: index -1 is out of range for axis 1 of size 3"),
+        (gather(&x, &tensor([[3u8]]), 1), "gather: index 3 is out of range for axis 1 of size 3"),
+        (embedding(&x, &tensor([2u16])), "embedding: index 2 is out of range for axis 0 of size 2"),
         (
             take_backward(&x, &tensor([0, 9]), &[4, 3], 0),
             "take_backward: index 9 is out of range for axis 0 of size 4",
@@ -240,10 +197,7 @@ fn one_hot_rows_have_their_one_at_the_index_in_every_dtype() {
 #[test]
 fn an_index_is_never_differentiated() {
     let (x, index) = (tensor([1.0, 2.0]), tensor([0i64]));
-    let op = catalogue::find("take")
-        .unwrap()
-        .operation(&params::Params::new())
-        .unwrap();
+    let op = catalogue::find("take").unwrap().operation(&params::Params::new()).unwrap();
     let y = apply(&*op, &[&x, &index]).unwrap();
     let result = backward(&*op, &[&y[0]], &[&x, &index], &[&y[0]], &[false, true]);
     assert!(message(result).contains("with respect to index"));

@@ -42,22 +42,14 @@ fn tiles_and_borders_have_the_elements_that_their_definition_names() {
         let wrapped = |at: &[usize]| at.iter().zip(&shape).map(|(i, s)| i % s).collect();
         assert_eq!(y.to_vec::<i64>().unwrap(), picked(&x, y.shape(), wrapped));
 
-        let pads: Vec<(i64, i64)> = (0..ndim)
-            .map(|_| (dice.below(3) as i64, dice.below(3) as i64))
-            .collect();
+        let pads: Vec<(i64, i64)> =
+            (0..ndim).map(|_| (dice.below(3) as i64, dice.below(3) as i64)).collect();
         let y = pad(&x, &pads, -9.0).unwrap();
         for at in indices(y.shape()) {
             let from: Vec<i64> = at.iter().zip(&pads).map(|(&i, p)| i as i64 - p.0).collect();
-            let inside = from
-                .iter()
-                .zip(&shape)
-                .all(|(&i, &s)| (0..s as i64).contains(&i));
+            let inside = from.iter().zip(&shape).all(|(&i, &s)| (0..s as i64).contains(&i));
             let from: Vec<usize> = from.iter().map(|&i| i as usize).collect();
-            let want = if inside {
-                x.get::<i64>(&from).unwrap()
-            } else {
-                -9
-            };
+            let want = if inside { x.get::<i64>(&from).unwrap() } else { -9 };
             assert_eq!(y.get::<i64>(&at).unwrap(), want, "{shape:?} {pads:?}");
         }
     }
@@ -66,12 +58,8 @@ fn tiles_and_borders_have_the_elements_that_their_definition_names() {
 #[test]
 fn triangles_keep_one_side_of_the_diagonal() {
     for shape in [[4, 4], [3, 6], [6, 3], [1, 1]] {
-        let x = pad(
-            &strided(&counting(&[2, shape[0], shape[1]], DType::I64)),
-            [(0, 0); 3],
-            0.0,
-        )
-        .unwrap();
+        let x = pad(&strided(&counting(&[2, shape[0], shape[1]], DType::I64)), [(0, 0); 3], 0.0)
+            .unwrap();
         for k in [-9, -2, -1, 0, 1, 2, 9, i64::MIN, i64::MAX] {
             let (low, high) = (tril(&x, k).unwrap(), triu(&x, k).unwrap());
             for at in indices(x.shape()) {
@@ -89,16 +77,10 @@ fn triangles_keep_one_side_of_the_diagonal() {
 
 #[test]
 fn dtypes_of_one_kind_join_in_their_common_type_and_each_part_gets_its_own_gradient() {
-    let (a, b) = (
-        cast(&tensor([1.0]), DType::F16).unwrap(),
-        tensor([2.0f32, 3.0]),
-    );
+    let (a, b) = (cast(&tensor([1.0]), DType::F16).unwrap(), tensor([2.0f32, 3.0]));
     let y = concatenate(&[&a, &b], 0).unwrap();
     assert_eq!(y.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
-    let op = catalogue::find("concatenate")
-        .unwrap()
-        .operation(&params::Params::new())
-        .unwrap();
+    let op = catalogue::find("concatenate").unwrap().operation(&params::Params::new()).unwrap();
     let grads = backward(&*op, &[&y], &[&a, &b], &[&y], &[true, true]).unwrap();
     assert_eq!(grads[0].as_ref().unwrap().dtype(), DType::F16);
     assert!(concatenate(&[tensor([1.0]), tensor([1])], 0).is_err());
@@ -108,17 +90,12 @@ fn dtypes_of_one_kind_join_in_their_common_type_and_each_part_gets_its_own_gradi
 #[test]
 fn infinities_and_nans_elsewhere_do_not_reach_a_tangent() {
     let (a, b) = (tensor([1.0]), tensor([f64::INFINITY, f64::NAN]));
-    let op = catalogue::find("concatenate")
-        .unwrap()
-        .operation(&params::Params::new())
-        .unwrap();
+    let op = catalogue::find("concatenate").unwrap().operation(&params::Params::new()).unwrap();
     let y = apply(&*op, &[&a, &b]).unwrap();
     let along =
         forward_derivative(&*op, &[&a, &b], &[&y[0]], &[Some(&tensor([5.0])), None]).unwrap();
     assert_eq!(along[0].to_f64_vec(), [5.0, 0.0, 0.0]);
-    let pads = params::Params::new()
-        .with("pads", vec![(1, 0)])
-        .with("value", f64::NEG_INFINITY);
+    let pads = params::Params::new().with("pads", vec![(1, 0)]).with("value", f64::NEG_INFINITY);
     let op = catalogue::find("pad").unwrap().operation(&pads).unwrap();
     let y = apply(&*op, &[&a]).unwrap();
     let along = forward_derivative(&*op, &[&a], &[&y[0]], &[Some(&tensor([5.0]))]).unwrap();
@@ -131,9 +108,7 @@ fn copies_have_the_same_bits_for_any_number_of_threads() {
     let run = || {
         let joined = concatenate(&[&x, &x], 1).unwrap();
         let padded = pad(&joined, [(3, 5), (7, 1)], 0.25).unwrap();
-        tril(&tile(&padded, [1, 2]).unwrap(), 100)
-            .unwrap()
-            .to_f64_vec()
+        tril(&tile(&padded, [1, 2]).unwrap(), 100).unwrap().to_f64_vec()
     };
     let one = threads::with(1, run);
     for n in [2, 4] {

@@ -63,25 +63,16 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, n: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         ((self.0 >> 33) as usize) % n
     }
     fn shape(&mut self, ndim: usize) -> Vec<usize> {
-        (0..ndim)
-            .map(|_| [0, 1, 2, 3, 4, 5][self.below(6)])
-            .collect()
+        (0..ndim).map(|_| [0, 1, 2, 3, 4, 5][self.below(6)]).collect()
     }
 }
 
 fn dot(a: &Tensor, b: &Tensor) -> f64 {
-    a.to_f64_vec()
-        .iter()
-        .zip(b.to_f64_vec())
-        .map(|(x, y)| x * y)
-        .sum()
+    a.to_f64_vec().iter().zip(b.to_f64_vec()).map(|(x, y)| x * y).sum()
 }
 
 /// The values of element numbers `f(index)` of `x`, for every index of `shape`.
@@ -119,22 +110,17 @@ fn the_transposed_of_the_derivative_is_the_backward_of_every_sample() {
             let op = record.operation(&sample.params).unwrap();
             let outputs = apply(&*op, &inputs).unwrap();
             let outputs: Vec<&Tensor> = outputs.iter().collect();
-            let wanted: Vec<bool> = (0..inputs.len())
-                .map(|i| record.differentiable_input(i))
-                .collect();
+            let wanted: Vec<bool> =
+                (0..inputs.len()).map(|i| record.differentiable_input(i)).collect();
             let draw = |i: usize, like: &Tensor| {
                 let key = Key::new(5).fold_in((100 * n + i) as u64);
                 key.normal(like.shape().clone(), like.dtype()).unwrap()
             };
-            let tangents: Vec<Option<Tensor>> = (0..inputs.len())
-                .map(|i| wanted[i].then(|| draw(i, inputs[i])))
-                .collect();
+            let tangents: Vec<Option<Tensor>> =
+                (0..inputs.len()).map(|i| wanted[i].then(|| draw(i, inputs[i]))).collect();
             let tangents: Vec<Option<&Tensor>> = tangents.iter().map(Option::as_ref).collect();
-            let cotangents: Vec<Tensor> = outputs
-                .iter()
-                .enumerate()
-                .map(|(i, y)| draw(50 + i, y))
-                .collect();
+            let cotangents: Vec<Tensor> =
+                outputs.iter().enumerate().map(|(i, y)| draw(50 + i, y)).collect();
             let cotangents: Vec<&Tensor> = cotangents.iter().collect();
             let along = forward_derivative(&*op, &inputs, &outputs, &tangents).unwrap();
             let grads = backward(&*op, &cotangents, &inputs, &outputs, &wanted).unwrap();
@@ -169,15 +155,8 @@ fn every_bad_call_of_the_records_fails_with_its_message() {
         assert!(!calls.is_empty(), "{}", record.name);
         for call in calls {
             let inputs: Vec<&Tensor> = call.inputs.iter().collect();
-            let error = record
-                .call(&inputs, &call.params)
-                .expect_err(record.name)
-                .to_string();
-            assert!(
-                error.contains(call.message),
-                "{error:?} lacks {:?}",
-                call.message
-            );
+            let error = record.call(&inputs, &call.params).expect_err(record.name).to_string();
+            assert!(error.contains(call.message), "{error:?} lacks {:?}", call.message);
             assert!(error.starts_with(record.name), "{error}");
         }
     }
@@ -192,45 +171,30 @@ fn every_dtype_moves_and_no_layout_changes_the_result() {
                 if record.name == "scatter_add" && dtype == DType::Bool {
                     continue;
                 }
-                let given: Vec<Tensor> = sample
-                    .inputs
-                    .iter()
-                    .map(|x| {
-                        if x.dtype().is_float() {
-                            counting(x.shape(), dtype)
-                        } else {
-                            x.clone()
-                        }
-                    })
-                    .collect();
-                let params = if record.name == "pad" {
-                    let pads = sample
-                        .params
+                let given: Vec<Tensor> =
+                    sample
+                        .inputs
                         .iter()
-                        .find(|(name, _)| *name == "pads")
-                        .unwrap()
-                        .1;
-                    params::Params::new()
-                        .with("pads", pads.clone())
-                        .with("value", 1.0)
+                        .map(|x| {
+                            if x.dtype().is_float() {
+                                counting(x.shape(), dtype)
+                            } else {
+                                x.clone()
+                            }
+                        })
+                        .collect();
+                let params = if record.name == "pad" {
+                    let pads = sample.params.iter().find(|(name, _)| *name == "pads").unwrap().1;
+                    params::Params::new().with("pads", pads.clone()).with("value", 1.0)
                 } else {
                     sample.params.clone()
                 };
                 let other: Vec<Tensor> = given.iter().map(strided).collect();
-                let plain = record
-                    .call(&given.iter().collect::<Vec<_>>(), &params)
-                    .unwrap();
-                let viewed = record
-                    .call(&other.iter().collect::<Vec<_>>(), &params)
-                    .unwrap();
+                let plain = record.call(&given.iter().collect::<Vec<_>>(), &params).unwrap();
+                let viewed = record.call(&other.iter().collect::<Vec<_>>(), &params).unwrap();
                 for (a, b) in plain.iter().zip(&viewed) {
                     assert_eq!(a.dtype(), dtype);
-                    assert_eq!(
-                        a.difference(b, Tolerance::EXACT),
-                        None,
-                        "{} {dtype}",
-                        record.name
-                    );
+                    assert_eq!(a.difference(b, Tolerance::EXACT), None, "{} {dtype}", record.name);
                 }
             }
         }

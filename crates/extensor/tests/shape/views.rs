@@ -164,14 +164,9 @@ fn slices_with_the_largest_numbers_neither_panic_nor_wrap() {
 #[test]
 fn a_slices_gradient_lies_where_its_elements_came_from() {
     let x = counting(&[2, 7, 3], DType::I64);
-    for (start, stop, step) in [
-        (0, 7, 1),
-        (1, 6, 2),
-        (6, 0, -3),
-        (-1, -8, -1),
-        (5, 5, 1),
-        (2, 7, 4),
-    ] {
+    for (start, stop, step) in
+        [(0, 7, 1), (1, 6, 2), (6, 0, -3), (-1, -8, -1), (5, 5, 1), (2, 7, 4)]
+    {
         let y = slice(&x, 1, start, stop, step).unwrap();
         let g = cast(&y, DType::F64).unwrap();
         let back = slice_backward(&g, &[2, 7, 3], 1, start, stop, step).unwrap();
@@ -220,35 +215,14 @@ fn views_pick_the_elements_that_their_definition_names() {
 fn impossible_sizes_are_errors_and_not_panics() {
     let one = tensor(1.0);
     let huge = i64::MAX;
-    assert!(matches!(
-        broadcast_to(&one, [huge, huge]),
-        Err(Error::Overflow { .. })
-    ));
-    assert!(matches!(
-        broadcast_to(&one, [huge]),
-        Err(Error::Overflow { .. })
-    ));
-    assert!(matches!(
-        reshape(&one, [huge, huge, -1]),
-        Err(Error::Overflow { .. })
-    ));
-    assert!(matches!(
-        reshape(&one, [i64::MIN]),
-        Err(Error::Parameter { .. })
-    ));
+    assert!(matches!(broadcast_to(&one, [huge, huge]), Err(Error::Overflow { .. })));
+    assert!(matches!(broadcast_to(&one, [huge]), Err(Error::Overflow { .. })));
+    assert!(matches!(reshape(&one, [huge, huge, -1]), Err(Error::Overflow { .. })));
+    assert!(matches!(reshape(&one, [i64::MIN]), Err(Error::Parameter { .. })));
     assert!(matches!(tile(&one, [huge, 2]), Err(Error::Overflow { .. })));
-    assert!(matches!(
-        pad(&tensor([1.0]), [(huge, huge)], 0.0),
-        Err(Error::Overflow { .. })
-    ));
-    assert!(matches!(
-        pad(&tensor([1.0]), [(huge / 16, 0)], 0.0),
-        Err(Error::OutOfMemory { .. })
-    ));
-    assert!(matches!(
-        one_hot(&tensor([0]), huge, DType::U8),
-        Err(Error::Overflow { .. })
-    ));
+    assert!(matches!(pad(&tensor([1.0]), [(huge, huge)], 0.0), Err(Error::Overflow { .. })));
+    assert!(matches!(pad(&tensor([1.0]), [(huge / 16, 0)], 0.0), Err(Error::OutOfMemory { .. })));
+    assert!(matches!(one_hot(&tensor([0]), huge, DType::U8), Err(Error::Overflow { .. })));
     let wide = broadcast_to(&one, [1i64 << 58]).unwrap();
     assert!(matches!(wide.contiguous(), Err(Error::OutOfMemory { .. })));
     assert!(matches!(
@@ -280,12 +254,7 @@ fn an_empty_tensor_may_have_any_other_sizes() {
     assert_eq!(tril(&x, 0).unwrap().len(), 0);
     let joined = concatenate(&[&x, &x], 2).unwrap();
     assert_eq!(joined.shape(), [big, 0, 2 * big]);
-    let filled = pad(
-        &Tensor::zeros([0, 2], DType::F64).unwrap(),
-        [(1, 0), (0, 1)],
-        7.0,
-    )
-    .unwrap();
+    let filled = pad(&Tensor::zeros([0, 2], DType::F64).unwrap(), [(1, 0), (0, 1)], 7.0).unwrap();
     assert_eq!(filled.to_f64_vec(), [7.0; 3]);
 }
 

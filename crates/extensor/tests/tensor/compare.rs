@@ -15,10 +15,7 @@ fn a_tolerance_is_relative_to_what_is_wanted_plus_absolute() {
 
 #[test]
 fn a_difference_says_where_it_is_worst_and_by_how_much() {
-    let (x, y) = (
-        tensor([[1.0, 2.0], [3.0, 4.0]]),
-        tensor([[1.0, 2.5], [3.0, 8.0]]),
-    );
+    let (x, y) = (tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([[1.0, 2.5], [3.0, 8.0]]));
     let difference = x.difference(&y, Tolerance::new(0.0, 0.25)).unwrap();
     assert_eq!(
         difference.to_string(),
@@ -43,14 +40,7 @@ fn whole_numbers_are_compared_beyond_what_f64_holds() {
     let (a, b) = (tensor([i64::MAX, 0]), tensor([i64::MAX - 1, 0]));
     assert!(!a.allclose(&b, Tolerance::EXACT));
     let found = a.difference(&b, Tolerance::EXACT);
-    assert!(matches!(
-        found,
-        Some(Difference::Values {
-            count: 1,
-            of: 2,
-            ..
-        })
-    ));
+    assert!(matches!(found, Some(Difference::Values { count: 1, of: 2, .. })));
     assert!(tensor([u64::MAX]).allclose(&tensor([u64::MAX]), Tolerance::EXACT));
 }
 

@@ -49,10 +49,7 @@ fn constant_tensors_hold_their_value_in_every_dtype() {
             assert_eq!(ones.zeros_like().unwrap().to_f64_vec(), vec![0.0; len]);
             assert_eq!(ones.full_like(0.0).unwrap().dtype(), dtype);
             let full = Tensor::full(shape, 1.0, dtype).unwrap();
-            assert_eq!(
-                (full.shape().to_vec(), full.dtype()),
-                (shape.to_vec(), dtype)
-            );
+            assert_eq!((full.shape().to_vec(), full.dtype()), (shape.to_vec(), dtype));
         }
     }
 }
@@ -72,38 +69,19 @@ fn a_constant_is_rounded_to_the_nearest_value_of_a_float_type() {
 #[test]
 fn a_range_stops_before_its_end() {
     let range = |a, b, c, dtype| Tensor::arange(a, b, c, dtype).unwrap();
-    assert_eq!(
-        range(0.0, 3.0, 1.0, DType::I8).to_vec::<i8>().unwrap(),
-        [0, 1, 2]
-    );
-    assert_eq!(
-        range(5.0, 0.0, -2.0, DType::U64).to_vec::<u64>().unwrap(),
-        [5, 3, 1]
-    );
-    assert_eq!(
-        range(0.0, 1.0, 0.25, DType::F32).to_f64_vec(),
-        [0.0, 0.25, 0.5, 0.75]
-    );
+    assert_eq!(range(0.0, 3.0, 1.0, DType::I8).to_vec::<i8>().unwrap(), [0, 1, 2]);
+    assert_eq!(range(5.0, 0.0, -2.0, DType::U64).to_vec::<u64>().unwrap(), [5, 3, 1]);
+    assert_eq!(range(0.0, 1.0, 0.25, DType::F32).to_f64_vec(), [0.0, 0.25, 0.5, 0.75]);
     assert_eq!(range(1.0, 1.0, 1.0, DType::F32).shape(), [0]);
     assert_eq!(range(1.0, 0.0, 1.0, DType::F32).shape(), [0]);
 }
 
 #[test]
 fn evenly_spaced_numbers_include_both_ends_exactly() {
-    let x = Tensor::linspace(0.1, 0.7, 7, DType::F64)
-        .unwrap()
-        .to_f64_vec();
+    let x = Tensor::linspace(0.1, 0.7, 7, DType::F64).unwrap().to_f64_vec();
     assert_eq!((x[0], x[6], x.len()), (0.1, 0.7, 7));
-    assert_eq!(
-        Tensor::linspace(3.0, 9.0, 1, DType::F32)
-            .unwrap()
-            .to_f64_vec(),
-        [3.0]
-    );
-    assert_eq!(
-        Tensor::linspace(3.0, 9.0, 0, DType::F32).unwrap().shape(),
-        [0]
-    );
+    assert_eq!(Tensor::linspace(3.0, 9.0, 1, DType::F32).unwrap().to_f64_vec(), [3.0]);
+    assert_eq!(Tensor::linspace(3.0, 9.0, 0, DType::F32).unwrap().shape(), [0]);
 }
 
 #[test]
@@ -119,10 +97,7 @@ fn a_clone_and_a_view_share_the_memory_and_nothing_is_copied() {
     let x = Tensor::zeros([1000, 1000], DType::F64).unwrap();
     let clone = x.clone();
     assert!(clone.shares_memory_with(&x));
-    assert_eq!(
-        clone.as_slice::<f64>().unwrap().as_ptr(),
-        x.as_slice::<f64>().unwrap().as_ptr()
-    );
+    assert_eq!(clone.as_slice::<f64>().unwrap().as_ptr(), x.as_slice::<f64>().unwrap().as_ptr());
     let view = slice(&transpose(&x, None).unwrap(), 0, 10, None, -3).unwrap();
     assert!(view.shares_memory_with(&x) && !view.is_contiguous());
     assert_eq!(view.strides(), [-3, 1000]);
@@ -144,8 +119,6 @@ fn tensors_go_from_thread_to_thread() {
     let x = tensor([1.0, 2.0]);
     sendable(&x);
     let there = x.clone();
-    let back = std::thread::spawn(move || there.to_f64_vec())
-        .join()
-        .unwrap();
+    let back = std::thread::spawn(move || there.to_f64_vec()).join().unwrap();
     assert_eq!(back, x.to_f64_vec());
 }

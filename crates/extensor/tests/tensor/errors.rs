@@ -46,14 +46,8 @@ fn refused() -> Vec<(Result<Tensor>, &'static str)> {
             Key::new(1).normal([most, 3], F32),
             "normal: shape [18446744073709551615, 3] has more elements than memory can address",
         ),
-        (
-            Tensor::ones([1 << 45], DType::F64),
-            "ones: no memory for 281474976710656 bytes",
-        ),
-        (
-            Tensor::zeros([1 << 45], DType::F64),
-            "zeros: no memory for 281474976710656 bytes",
-        ),
+        (Tensor::ones([1 << 45], DType::F64), "ones: no memory for 281474976710656 bytes"),
+        (Tensor::zeros([1 << 45], DType::F64), "zeros: no memory for 281474976710656 bytes"),
         (
             extensor::broadcast_to(&vector, [1i64 << 40, 1 << 40, 3]),
             "broadcast_to: shape [1099511627776, 1099511627776, 3] has more elements than memory can address",
@@ -128,10 +122,7 @@ fn refused() -> Vec<(Result<Tensor>, &'static str)> {
             Key::new(1).uniform([2], 1.0, 0.0, F32),
             "uniform: low, high is 1, 0, expected finite numbers, the first not above the second",
         ),
-        (
-            Key::new(1).integers([2], 0),
-            "integers: high is 0, expected a number from 1 to 2^63 - 1",
-        ),
+        (Key::new(1).integers([2], 0), "integers: high is 0, expected a number from 1 to 2^63 - 1"),
         (
             extensor::slice(&vector, 0, 0, 2, 0),
             "slice: step is 0, expected a whole number other than 0",
@@ -141,26 +132,14 @@ fn refused() -> Vec<(Result<Tensor>, &'static str)> {
             "pad: pads is [(-1, 0)], expected numbers of at least 0",
         ),
         // axes and indices
-        (
-            extensor::sum(&matrix, [2], false),
-            "sum: axis 2 is out of range for 2 dimensions",
-        ),
-        (
-            extensor::sum(&matrix, [0, -2], false),
-            "sum: axis -2 is named twice",
-        ),
-        (
-            extensor::transpose(&matrix, [0, 0]),
-            "transpose: axis 0 is named twice",
-        ),
+        (extensor::sum(&matrix, [2], false), "sum: axis 2 is out of range for 2 dimensions"),
+        (extensor::sum(&matrix, [0, -2], false), "sum: axis -2 is named twice"),
+        (extensor::transpose(&matrix, [0, 0]), "transpose: axis 0 is named twice"),
         (
             extensor::flip(&matrix, [i64::MIN]),
             "flip: axis -9223372036854775808 is out of range for 2 dimensions",
         ),
-        (
-            extensor::cumsum(&zeros(&[]), 0),
-            "cumsum: axis 0 is out of range for 0 dimensions",
-        ),
+        (extensor::cumsum(&zeros(&[]), 0), "cumsum: axis 0 is out of range for 0 dimensions"),
         (
             extensor::take(&vector, &tensor([3i64]), 0),
             "take: index 3 is out of range for axis 0 of size 3",
@@ -173,47 +152,23 @@ fn refused() -> Vec<(Result<Tensor>, &'static str)> {
             extensor::embedding(&matrix, &tensor([-1i8])),
             "embedding: index -1 is out of range for axis 0 of size 2",
         ),
-        (
-            value(matrix.get(&[1, 3])),
-            "get: index 3 is out of range for axis 1 of size 3",
-        ),
-        (
-            value(matrix.get(&[1])),
-            "get: index is [1], expected 2 numbers, one for each axis",
-        ),
-        (
-            value(matrix.item()),
-            "item: the tensor has shape [2, 3], expected one element",
-        ),
+        (value(matrix.get(&[1, 3])), "get: index 3 is out of range for axis 1 of size 3"),
+        (value(matrix.get(&[1])), "get: index is [1], expected 2 numbers, one for each axis"),
+        (value(matrix.item()), "item: the tensor has shape [2, 3], expected one element"),
         (
             extensor::max_reduce(&zeros(&[0, 3]), [0], false),
             "max_reduce: there is no such element in an empty axis (shape [0, 3])",
         ),
         // dtypes
-        (
-            value(ints.item()),
-            "item: the tensor has dtype i64, expected f32",
-        ),
-        (
-            extensor::add(&vector, &ints),
-            "add: dtypes f32 and i64 do not mix; cast one of them",
-        ),
+        (value(ints.item()), "item: the tensor has dtype i64, expected f32"),
+        (extensor::add(&vector, &ints), "add: dtypes f32 and i64 do not mix; cast one of them"),
         (
             extensor::add(&tensor([1u64]), &tensor([1i8])),
             "add: dtypes u64 and i8 do not mix; cast one of them",
         ),
-        (
-            extensor::add(&mask, &mask),
-            "add: a has dtype bool, expected a number type (not bool)",
-        ),
-        (
-            extensor::exp(&ints),
-            "exp: x has dtype i64, expected a float type (f16, bf16, f32, f64)",
-        ),
-        (
-            extensor::logical_not(&vector),
-            "logical_not: x has dtype f32, expected bool",
-        ),
+        (extensor::add(&mask, &mask), "add: a has dtype bool, expected a number type (not bool)"),
+        (extensor::exp(&ints), "exp: x has dtype i64, expected a float type (f16, bf16, f32, f64)"),
+        (extensor::logical_not(&vector), "logical_not: x has dtype f32, expected bool"),
         (
             extensor::floor_divide(&ints, &tensor(0i64)),
             "floor_divide: a whole number is divided by zero",
@@ -240,14 +195,8 @@ fn refused() -> Vec<(Result<Tensor>, &'static str)> {
             "exp_backward: grad_output has dtype i64, expected f32",
         ),
         // by name
-        (
-            call("exq", &[&vector], Params::new()),
-            "there is no operation \"exq\" in the catalogue",
-        ),
-        (
-            call("exp", &[], Params::new()),
-            "exp: got inputs (0 tensors), expected (x)",
-        ),
+        (call("exq", &[&vector], Params::new()), "there is no operation \"exq\" in the catalogue"),
+        (call("exp", &[], Params::new()), "exp: got inputs (0 tensors), expected (x)"),
         (
             call("exp", &[&vector], Params::new().with("base", 2)),
             "exp: has no parameter \"base\"; it has none",
@@ -264,11 +213,9 @@ fn what_cannot_be_done_is_an_error_with_one_sentence() {
     let mut wrong = Vec::new();
     for (result, want) in refused() {
         match result {
-            Ok(value) => wrong.push(format!(
-                "{want}\n  was not refused: {}{}",
-                value.dtype(),
-                value.shape()
-            )),
+            Ok(value) => {
+                wrong.push(format!("{want}\n  was not refused: {}{}", value.dtype(), value.shape()))
+            }
             Err(error) if error.to_string() != want => {
                 wrong.push(format!("{want}\n  is said as: {error}"))
             }
@@ -282,15 +229,10 @@ fn what_cannot_be_done_is_an_error_with_one_sentence() {
 fn every_kind_of_error_is_seen_at_least_once() {
     let kind = |error: &Error| {
         let text = format!("{error:?}");
-        text.split([' ', '{'])
-            .next()
-            .unwrap_or_default()
-            .to_string()
+        text.split([' ', '{']).next().unwrap_or_default().to_string()
     };
-    let mut seen: BTreeSet<String> = refused()
-        .iter()
-        .filter_map(|(result, _)| result.as_ref().err().map(kind))
-        .collect();
+    let mut seen: BTreeSet<String> =
+        refused().iter().filter_map(|(result, _)| result.as_ref().err().map(kind)).collect();
     seen.extend(not_differentiable().err().as_ref().map(kind));
     let all = [
         "Shape",
@@ -329,10 +271,7 @@ fn a_gradient_that_does_not_exist_is_refused_by_name() {
     let said = not_differentiable().unwrap_err().to_string();
     let want = "take: cannot be differentiated with respect to index: it is an index, a mask or a constant";
     assert_eq!(said, want);
-    let op = catalogue::find("isnan")
-        .unwrap()
-        .operation(&Params::new())
-        .unwrap();
+    let op = catalogue::find("isnan").unwrap().operation(&Params::new()).unwrap();
     let x = zeros(&[2]);
     let found = operation::backward(&*op, &[&x], &[&x], &[&x], &[true]);
     let said = found.unwrap_err().to_string();
@@ -347,10 +286,7 @@ fn a_sentence_has_one_line_and_names_its_operation_first() {
     for (result, _) in refused() {
         let Err(error) = result else { continue };
         let text = error.to_string();
-        assert!(
-            !text.contains('\n') && !text.ends_with('.') && text.len() < 200,
-            "{text}"
-        );
+        assert!(!text.contains('\n') && !text.ends_with('.') && text.len() < 200, "{text}");
         let named = text.split(':').next().is_some_and(|op| !op.contains(' '));
         assert!(named || text.starts_with("there is no operation"), "{text}");
     }

@@ -5,34 +5,19 @@ use extensor::{DType, Tensor, tensor};
 #[test]
 fn numbers_are_aligned_and_followed_by_dtype_and_shape() {
     let x = tensor([[1.0f32, -2.25], [10.5, f32::NAN]]);
-    assert_eq!(
-        x.to_string(),
-        "[[ 1.00, -2.25],\n [10.50,   NaN]]  f32[2, 2]"
-    );
+    assert_eq!(x.to_string(), "[[ 1.00, -2.25],\n [10.50,   NaN]]  f32[2, 2]");
     assert_eq!(tensor(3).to_string(), "3  i32[]");
     assert_eq!(tensor([true, false]).to_string(), "[ true, false]  bool[2]");
-    assert_eq!(
-        tensor([1e-9, 1.0]).to_string(),
-        "[1.0000e-9,  1.0000e0]  f64[2]"
-    );
+    assert_eq!(tensor([1e-9, 1.0]).to_string(), "[1.0000e-9,  1.0000e0]  f64[2]");
     assert_eq!(format!("{:.2}", tensor([1.0, 2.0])), "[1.00, 2.00]  f64[2]");
 }
 
 #[test]
 fn empty_and_large_tensors_are_short() {
-    assert_eq!(
-        Tensor::zeros([0, 3], DType::F32).unwrap().to_string(),
-        "[]  f32[0, 3]"
-    );
-    assert_eq!(
-        Tensor::zeros([2, 0], DType::F32).unwrap().to_string(),
-        "[]  f32[2, 0]"
-    );
+    assert_eq!(Tensor::zeros([0, 3], DType::F32).unwrap().to_string(), "[]  f32[0, 3]");
+    assert_eq!(Tensor::zeros([2, 0], DType::F32).unwrap().to_string(), "[]  f32[2, 0]");
     let x = Tensor::arange(0.0, 10_000.0, 1.0, DType::I64).unwrap();
-    assert_eq!(
-        x.to_string(),
-        "[   0,    1,    2, ..., 9997, 9998, 9999]  i64[10000]"
-    );
+    assert_eq!(x.to_string(), "[   0,    1,    2, ..., 9997, 9998, 9999]  i64[10000]");
     let x = Tensor::zeros([100, 100], DType::F32).unwrap().to_string();
     assert_eq!(x.lines().count(), 7);
     assert!(x.lines().nth(3).unwrap().contains("..."));
@@ -65,9 +50,6 @@ fn infinities_and_the_largest_whole_numbers_are_shown_in_full() {
     let x = tensor([f64::INFINITY, f64::NEG_INFINITY, 0.5]);
     assert_eq!(x.to_string(), "[ inf, -inf,  0.5]  f64[3]");
     let x = tensor([u64::MAX, 0]);
-    assert_eq!(
-        x.to_string(),
-        "[18446744073709551615,                    0]  u64[2]"
-    );
+    assert_eq!(x.to_string(), "[18446744073709551615,                    0]  u64[2]");
     assert_eq!(tensor(i64::MIN).to_string(), "-9223372036854775808  i64[]");
 }

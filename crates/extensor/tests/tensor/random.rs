@@ -36,10 +36,7 @@ fn the_moments_are_those_of_the_distribution() {
 #[test]
 fn the_upper_end_is_never_reached_in_any_dtype() {
     for dtype in DType::FLOATS {
-        let x = Key::new(9)
-            .uniform([100_000], -1.0, 1.0, dtype)
-            .unwrap()
-            .to_f64_vec();
+        let x = Key::new(9).uniform([100_000], -1.0, 1.0, dtype).unwrap().to_f64_vec();
         assert!(x.iter().all(|&v| (-1.0..1.0).contains(&v)), "{dtype}");
     }
     assert!(Key::new(9).uniform([1], 1.0, 0.0, DType::F32).is_err());

@@ -42,18 +42,9 @@ fn axes_count_from_the_end_and_must_differ() {
     let over = |axes: &[i64]| sum(&x, axes, false).map(|y| y.shape().to_vec());
     assert_eq!(over(&[0, -1]), Ok(vec![3]));
     assert_eq!(over(&[]), Ok(vec![2, 3, 4]));
-    assert!(matches!(
-        over(&[3]),
-        Err(Error::AxisOutOfRange { axis: 3, .. })
-    ));
-    assert!(matches!(
-        over(&[-4]),
-        Err(Error::AxisOutOfRange { axis: -4, .. })
-    ));
-    assert!(matches!(
-        over(&[1, -2]),
-        Err(Error::RepeatedAxis { axis: -2, .. })
-    ));
+    assert!(matches!(over(&[3]), Err(Error::AxisOutOfRange { axis: 3, .. })));
+    assert!(matches!(over(&[-4]), Err(Error::AxisOutOfRange { axis: -4, .. })));
+    assert!(matches!(over(&[1, -2]), Err(Error::RepeatedAxis { axis: -2, .. })));
 }
 
 #[test]

@@ -100,34 +100,17 @@ impl<T: Tested> Stored<T> {
             let (i, j) = ((at / cols) as isize, (at % cols) as isize);
             data[(offset as isize + i * row_stride + j * col_stride) as usize] = value;
         }
-        Stored {
-            data,
-            offset,
-            row_stride,
-            col_stride,
-        }
+        Stored { data, offset, row_stride, col_stride }
     }
 
     fn matrix(&self) -> Matrix<'_, T> {
-        let &Stored {
-            offset,
-            row_stride,
-            col_stride,
-            ..
-        } = self;
-        Matrix {
-            data: &self.data,
-            offset,
-            row_stride,
-            col_stride,
-        }
+        let &Stored { offset, row_stride, col_stride, .. } = self;
+        Matrix { data: &self.data, offset, row_stride, col_stride }
     }
 }
 
 fn values<T: Tested>(random: &mut Random, len: usize) -> Vec<T> {
-    (0..len)
-        .map(|_| T::of((random.next() >> 40) as f64 / (1u64 << 23) as f64 - 1.0))
-        .collect()
+    (0..len).map(|_| T::of((random.next() >> 40) as f64 / (1u64 << 23) as f64 - 1.0)).collect()
 }
 
 /// Below this, `f16` has fewer digits.
@@ -158,10 +141,7 @@ fn assert_near<T: Tested>(dims: Dims, got: &[T], expected: &[(f64, f64)], what: 
     assert_eq!(got.len(), expected.len());
     for (at, (&got, &(value, bound))) in got.iter().zip(expected).enumerate() {
         let off = (got.to() - value).abs();
-        assert!(
-            off <= bound,
-            "{dims:?} {what} at {at}: {got:?} for {value}, bound {bound}"
-        );
+        assert!(off <= bound, "{dims:?} {what} at {at}: {got:?} for {value}, bound {bound}");
     }
 }
 
@@ -188,10 +168,7 @@ fn check<T: Tested>(random: &mut Random, dims: Dims) {
             matmul(dims, sa.matrix(), sb.matrix(), false, &mut c, stride);
             let rows = c.chunks(stride.max(1));
             let outside = rows.clone().flat_map(|row| &row[n.min(row.len())..]);
-            assert!(
-                outside.into_iter().all(|&x| x == T::of(7.0)),
-                "{dims:?} wrote beyond C"
-            );
+            assert!(outside.into_iter().all(|&x| x == T::of(7.0)), "{dims:?} wrote beyond C");
             let c: Vec<T> = rows.flat_map(|row| row[..n].iter().copied()).collect();
             let mut sum = before.clone();
             matmul(dims, sa.matrix(), sb.matrix(), true, &mut sum, n);
@@ -202,21 +179,14 @@ fn check<T: Tested>(random: &mut Random, dims: Dims) {
         assert_near(dims, &got[1], &added, &what);
         let got = got.map(|c| bits(&c));
         let first = first.get_or_insert_with(|| got.clone());
-        assert_eq!(
-            &got, first,
-            "{dims:?} {what}: other bits than those of the first layout"
-        );
+        assert_eq!(&got, first, "{dims:?} {what}: other bits than those of the first layout");
     }
 }
 
 fn check_many<T: Tested>(seed: u64) {
     let mut random = Random(seed);
     for _ in 0..40 {
-        let dims = Dims {
-            m: random.extent(),
-            k: random.extent(),
-            n: random.extent(),
-        };
+        let dims = Dims { m: random.extent(), k: random.extent(), n: random.extent() };
         check::<T>(&mut random, dims);
     }
     // One row, one column or both; and shapes on either side of a choice of kernel.

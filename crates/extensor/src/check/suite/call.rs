@@ -40,11 +40,7 @@ pub(super) fn wanted(op: &dyn Operation, inputs: &[Tensor], outputs: &[Tensor]) 
 /// The float tensors in another dtype; the others as they are.
 pub(super) fn cast_floats(tensors: &[Tensor], dtype: DType) -> Result<Vec<Tensor>> {
     let cast = |x: &Tensor| {
-        if x.dtype().is_float() {
-            ops::cast(x, dtype)
-        } else {
-            Ok(x.clone())
-        }
+        if x.dtype().is_float() { ops::cast(x, dtype) } else { Ok(x.clone()) }
     };
     tensors.iter().map(cast).collect()
 }
@@ -132,41 +128,26 @@ impl Terms {
         Ok(match op.record().class {
             Class::Elementwise | Class::Constant => Terms {
                 forward: 1.0,
-                backward: chosen
-                    .iter()
-                    .map(|&i| ratio(out, inputs[i].len()))
-                    .collect(),
+                backward: chosen.iter().map(|&i| ratio(out, inputs[i].len())).collect(),
             },
             Class::Reduction => {
                 let longest = inputs.iter().map(Tensor::len).max().unwrap_or(1);
                 let length = ratio(longest, out);
-                Terms {
-                    forward: length,
-                    backward: vec![length; chosen.len()],
-                }
+                Terms { forward: length, backward: vec![length; chosen.len()] }
             }
             // Linear in each input.
             _ => {
                 let filled = |value: f64| -> Result<Vec<Tensor>> {
                     let fill = |(i, x): (usize, &Tensor)| {
-                        if wanted[i] {
-                            x.full_like(value)
-                        } else {
-                            Ok(x.clone())
-                        }
+                        if wanted[i] { x.full_like(value) } else { Ok(x.clone()) }
                     };
                     inputs.iter().enumerate().map(fill).collect()
                 };
                 let (ones, zeros) = (filled(1.0)?, filled(0.0)?);
                 let (at_one, at_zero) = (forward(op, &ones)?, forward(op, &zeros)?);
-                let counts = at_one
-                    .iter()
-                    .zip(&at_zero)
-                    .map(|(a, b)| largest(a, Some(b)));
-                let grads: Vec<Tensor> = outputs
-                    .iter()
-                    .map(Tensor::ones_like)
-                    .collect::<Result<_>>()?;
+                let counts = at_one.iter().zip(&at_zero).map(|(a, b)| largest(a, Some(b)));
+                let grads: Vec<Tensor> =
+                    outputs.iter().map(Tensor::ones_like).collect::<Result<_>>()?;
                 let back = if chosen.is_empty() {
                     Vec::new()
                 } else {

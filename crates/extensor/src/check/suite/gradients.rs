@@ -25,10 +25,7 @@ pub(super) fn check(
         return Ok(());
     }
     let place = || describe(number, sample);
-    let pair = Pair {
-        op,
-        wanted: &wanted,
-    };
+    let pair = Pair { op, wanted: &wanted };
     let options = |mode, taylor| Options {
         mode,
         taylor,
@@ -36,33 +33,17 @@ pub(super) fn check(
         ..pair.options(inputs)
     };
     let full = pair.report(inputs, &options(Mode::Full, false));
-    log.measure(
-        "differences",
-        place,
-        full.as_ref().map_or_else(words, settled),
-    );
+    log.measure("differences", place, full.as_ref().map_or_else(words, settled));
     let fast = pair.report(inputs, &options(Mode::Fast, true));
-    log.measure(
-        "directions",
-        place,
-        fast.as_ref().map_or_else(words, settled),
-    );
+    log.measure("directions", place, fast.as_ref().map_or_else(words, settled));
     let taylor = |report: &Report| match report.taylor {
         Some(_) => settled(report).map(|_| ()),
         None => Err(format!("the Taylor remainder was not reached:\n{report}")),
     };
-    log.check(
-        "Taylor",
-        place,
-        fast.as_ref().map_or_else(|e| Err(e.to_string()), taylor),
-    );
+    log.check("Taylor", place, fast.as_ref().map_or_else(|e| Err(e.to_string()), taylor));
 
     let key = Key::new(seed).fold_in(number as u64);
-    log.measure(
-        "adjoint",
-        place,
-        adjoint(op, inputs, &outputs, &wanted, key),
-    );
+    log.measure("adjoint", place, adjoint(op, inputs, &outputs, &wanted, key));
     fan_out(log, op, number, sample, &wanted, &options(Mode::Full, true))
 }
 
@@ -122,10 +103,8 @@ fn adjoint(
         let chosen: Vec<Tensor> = chosen.map(|i| inputs[i].clone()).collect();
         let tangents = random_like(key.fold_in(2), &chosen)?;
         let mut moving = tangents.iter();
-        let moved: Vec<Option<&Tensor>> = wanted
-            .iter()
-            .map(|&w| if w { moving.next() } else { None })
-            .collect();
+        let moved: Vec<Option<&Tensor>> =
+            wanted.iter().map(|&w| if w { moving.next() } else { None }).collect();
         let [x, y] = [inputs, outputs].map(|list| list.iter().collect::<Vec<&Tensor>>());
         let along = forward_derivative(op, &x, &y, &moved)?.into_vec();
         let gradients = backward(op, &cotangents, inputs, outputs, wanted)?;
@@ -202,17 +181,9 @@ fn fan_out(
             let slot = |i: usize| wanted[..i].iter().filter(|w| **w).count();
             Ok(vec![ops::add(&found[slot(from)], &found[slot(to)])?])
         };
-        let options = Options {
-            wrt: Some(vec![from]),
-            taylor: false,
-            ..options.clone()
-        };
+        let options = Options { wrt: Some(vec![from]), taylor: false, ..options.clone() };
         let report = check_pair(&f, &pull, &shared, &options);
-        log.measure(
-            "fan-out",
-            place,
-            report.as_ref().map_or_else(words, settled),
-        );
+        log.measure("fan-out", place, report.as_ref().map_or_else(words, settled));
 
         let attempt = || -> Result<Option<String>> {
             let grads = random_like(Key::new(options.seed), &outputs)?;
@@ -243,14 +214,8 @@ pub(super) fn convergence(
         let wanted = wanted(&*op, &sample.inputs, &outputs);
         let elements = sample.inputs.iter().map(Tensor::len).min().unwrap_or(0);
         if wanted.contains(&true) && elements > 1 {
-            let pair = Pair {
-                op: &*op,
-                wanted: &wanted,
-            };
-            let options = Options {
-                seed,
-                ..pair.options(&sample.inputs)
-            };
+            let pair = Pair { op: &*op, wanted: &wanted };
+            let options = Options { seed, ..pair.options(&sample.inputs) };
             let f = |x: &[Tensor]| forward(&*op, x);
             let pull = |grads: &[Tensor], x: &[Tensor]| pair.pull(grads, x);
             return gradient::convergence(&f, &pull, &sample.inputs, &options);

@@ -35,12 +35,7 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Plan {
-        Plan {
-            filter: "*".into(),
-            dtypes: DType::FLOATS.to_vec(),
-            seed: 0,
-            order: 1,
-        }
+        Plan { filter: "*".into(), dtypes: DType::FLOATS.to_vec(), seed: 0, order: 1 }
     }
 }
 
@@ -48,12 +43,7 @@ impl Plan {
     /// The operations that the filter names; none is an error, and so is a plan that would check
     /// nothing.
     pub fn records(&self) -> Result<Vec<&'static Record>> {
-        let fail = |reason: String| {
-            Err(Error::Check {
-                op: "check".into(),
-                reason,
-            })
-        };
+        let fail = |reason: String| Err(Error::Check { op: "check".into(), reason });
         if self.order != 1 {
             return fail(format!(
                 "order {} is not available: second derivatives need automatic differentiation, \
@@ -190,9 +180,7 @@ pub fn examine(record: &'static Record, plan: &Plan, build: Build<'_>) -> Outcom
             Ok(())
         });
     }
-    log.guarded("refusals", String::new, |log| {
-        refusals::check(log, record, &samples, build)
-    });
+    log.guarded("refusals", String::new, |log| refusals::check(log, record, &samples, build));
     Outcome {
         name: record.name,
         family: record.family,

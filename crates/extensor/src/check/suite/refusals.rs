@@ -50,18 +50,13 @@ fn bad_calls(log: &mut Log, record: &'static Record) {
     let mut bad = Bad::default();
     (record.errors)(&mut bad);
     let calls = bad.finish();
-    let least = if calls.is_empty() {
-        Err("the record has no error inputs".to_string())
-    } else {
-        Ok(())
-    };
+    let least =
+        if calls.is_empty() { Err("the record has no error inputs".to_string()) } else { Ok(()) };
     log.check("errors", || "the record".into(), least);
     let mut attempt = |inputs: &[Tensor], params: &Params, parts: &[String]| {
         let at = || {
             let inputs = inputs.iter().map(|x| format!("{}{}", x.dtype(), x.shape()));
-            let params = params
-                .iter()
-                .map(|(name, value)| format!("{name} = {value}"));
+            let params = params.iter().map(|(name, value)| format!("{name} = {value}"));
             inputs.chain(params).collect::<Vec<_>>().join(", ")
         };
         let inputs: Vec<&Tensor> = inputs.iter().collect();
@@ -133,11 +128,7 @@ fn wrong_gradients(log: &mut Log, op: &dyn Operation, sample: &Sample) -> Result
     let with = |g: Tensor| [&[g], rest].concat();
     let longer: Shape = first.shape().iter().copied().chain([2]).collect();
     let shapes = [name.clone(), longer.to_string(), first.shape().to_string()];
-    expect(
-        "shape",
-        &with(Tensor::ones(longer, first.dtype())?),
-        &shapes,
-    );
+    expect("shape", &with(Tensor::ones(longer, first.dtype())?), &shapes);
     for other in [DType::F16, DType::F32, DType::F64, DType::I64, DType::Bool] {
         if other != first.dtype() {
             let dtypes = [name.clone(), other.to_string(), first.dtype().to_string()];

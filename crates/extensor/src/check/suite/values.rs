@@ -25,14 +25,8 @@ impl<'a> Call<'a> {
     fn new(op: &'a dyn Operation, inputs: Vec<Tensor>, key: Key) -> Result<Call<'a>> {
         let outputs = forward(op, &inputs)?;
         let wanted = wanted(op, &inputs, &outputs);
-        let mut call = Call {
-            op,
-            inputs,
-            outputs,
-            wanted,
-            cotangents: Vec::new(),
-            gradients: Vec::new(),
-        };
+        let mut call =
+            Call { op, inputs, outputs, wanted, cotangents: Vec::new(), gradients: Vec::new() };
         if call.differentiable() {
             call.cotangents = random_like(key, &call.outputs)?;
             call.gradients = call.pull(&call.cotangents, &call.inputs, &call.outputs)?;
@@ -147,11 +141,8 @@ fn as_inferred(call: &Call) -> Verdict {
 /// Inputs repeated by a stride of 0 give the bits of their contiguous copies. Those are other values
 /// than the sample's; if the operation refuses them it must refuse both.
 fn expanded(call: &Call, key: Key) -> Result<[Verdict; 2]> {
-    let views: Vec<Tensor> = call
-        .inputs
-        .iter()
-        .map(|x| repeated(x).unwrap_or_else(|| x.clone()))
-        .collect();
+    let views: Vec<Tensor> =
+        call.inputs.iter().map(|x| repeated(x).unwrap_or_else(|| x.clone())).collect();
     let copies = views.iter().map(|x| Arrangement::Contiguous.of(x));
     let copies: Vec<Tensor> = copies.collect::<Result<_>>()?;
     let copied = Call::new(call.op, copies, key);
@@ -253,10 +244,7 @@ fn fit(call: &Call) -> Verdict {
         let (expected, got) = (wanted.len(), call.gradients.len());
         return Err(format!("{got} gradients for {expected} inputs"));
     }
-    let finite = call
-        .inputs
-        .iter()
-        .all(|x| x.to_f64_vec().iter().all(|v| v.is_finite()));
+    let finite = call.inputs.iter().all(|x| x.to_f64_vec().iter().all(|v| v.is_finite()));
     for (x, g) in wanted.into_iter().zip(&call.gradients) {
         if x.shape() != g.shape() || x.dtype() != g.dtype() {
             let (dtype, shape) = (g.dtype(), g.shape());
@@ -269,9 +257,7 @@ fn fit(call: &Call) -> Verdict {
         if let Some((index, value)) =
             first_not_finite(&g.to_f64_vec(), g.shape()).filter(|_| finite)
         {
-            return Err(format!(
-                "the gradient is {value} at {index:?}, from finite inputs"
-            ));
+            return Err(format!("the gradient is {value} at {index:?}, from finite inputs"));
         }
     }
     Ok(())

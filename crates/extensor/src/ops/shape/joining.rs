@@ -1,10 +1,10 @@
 //! Tensors joined into one.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use super::operation::{apply_one, spec};
-use super::params::Params;
-use super::record::{Class, Family, Input, Needs, Record};
-use super::shape::{backward_of_many, bad_shape, countable, optional, place};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, spec};
+use crate::ops::params::Params;
+use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::shape::{backward_of_many, bad_shape, countable, optional, place};
 use crate::tensor::{axis_index, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use smallvec::{SmallVec, smallvec};

@@ -1,10 +1,10 @@
 //! Axes removed, added and merged: views.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Specs, apply_one, spec};
-use super::params::Params;
-use super::record::{Class, Family, Needs, Record};
-use super::shape::{bad_parameter, bad_shape, optional, required};
-use super::views::{refill, reshaped};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs, apply_one, spec};
+use crate::ops::params::Params;
+use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::shape::views::{refill, reshaped};
+use crate::ops::shape::{bad_parameter, bad_shape, optional, required};
 use crate::tensor::{Layout, axis_index};
 use crate::{Axes, DType, Result, Shape, Tensor};
 use smallvec::{SmallVec, smallvec};
@@ -197,11 +197,7 @@ impl ExpandDims {
     fn filled<T: Copy, C: FromIterator<T>>(added: &[bool], old: &[T], new: T) -> C {
         let mut old = old.iter();
         let fill = |&added: &bool| {
-            if added {
-                new
-            } else {
-                *old.next().unwrap_or(&new)
-            }
+            if added { new } else { *old.next().unwrap_or(&new) }
         };
         added.iter().map(fill).collect()
     }
@@ -241,10 +237,7 @@ impl Operation for ExpandDims {
 /// # Ok::<(), extensor::Error>(())
 /// ```
 pub fn flatten(x: &Tensor, start_axis: i64, end_axis: i64) -> Result<Tensor> {
-    let op = Flatten {
-        start_axis,
-        end_axis,
-    };
+    let op = Flatten { start_axis, end_axis };
     apply_one(&op, &[x])
 }
 

@@ -1,10 +1,10 @@
 //! An axis cut into parts: views.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply};
-use super::params::Params;
-use super::record::{Class, Family, Needs, Record};
-use super::shape::{backward_of_many, bad_parameter, bad_shape, optional, required};
-use super::slicing::{Taken, part};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply};
+use crate::ops::params::Params;
+use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::shape::slicing::{Taken, part};
+use crate::ops::shape::{backward_of_many, bad_parameter, bad_shape, optional, required};
 use crate::tensor::axis_index;
 use crate::{DType, Error, Integers, Result, Shape, Tensor, ops};
 use smallvec::SmallVec;
@@ -118,12 +118,8 @@ impl Split {
         },
         samples: |s| {
             let params = |axis: i64| Params::new().with("axis", axis);
-            let equal: [(&[usize], i64, i64); 4] = [
-                (&[6], 3, 0),
-                (&[2, 4], 2, -1),
-                (&[3], 1, 0),
-                (&[0, 2], 2, 0),
-            ];
+            let equal: [(&[usize], i64, i64); 4] =
+                [(&[6], 3, 0), (&[2, 4], 2, -1), (&[3], 1, 0), (&[0, 2], 2, 0)];
             for (shape, count, axis) in equal {
                 let x = s.normal(shape);
                 s.add([x], params(axis).with("sections", count));
@@ -151,10 +147,7 @@ impl Split {
             let short = params(1).with("sections", [1, 1]);
             add(short, "expected sizes of at least 0 that add up to 3");
             let negative = params(1).with("sections", [4, -1]);
-            add(
-                negative,
-                "sections is [4, -1], expected sizes of at least 0",
-            );
+            add(negative, "sections is [4, -1], expected sizes of at least 0");
         },
         ..Record::BLANK
     };
@@ -219,12 +212,7 @@ impl Operation for Split {
         let mut first = 0;
         let view = |Spec { shape, .. }: Spec| {
             let (count, step) = (shape[axis], 1);
-            let taken = Taken {
-                axis,
-                first,
-                count,
-                step,
-            };
+            let taken = Taken { axis, first, count, step };
             first += count;
             part(x, shape, &taken)
         };

@@ -1,12 +1,12 @@
 //! How far numbers lie apart, and how large they are together.
 
-use super::operation::{Backward, Operation, Spec};
-use super::params::Params;
-use super::pointwise::{Takes, guard, map_real, saturate};
-use super::record::{Class, Family, Needs, Parameter, Record};
-use super::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
-use super::reduction::{bad_ints, fill_floats, over, samples, wide};
-use super::samples::{Bad, Sampler};
+use crate::ops::operation::{Backward, Operation, Spec};
+use crate::ops::params::Params;
+use crate::ops::pointwise::{Takes, guard, map_real, saturate};
+use crate::ops::record::{Class, Family, Needs, Parameter, Record};
+use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
+use crate::ops::reduction::{bad_ints, fill_floats, over, samples, wide};
+use crate::ops::samples::{Bad, Sampler};
 use crate::{Axes, DType, Error, Result, Tensor, ops};
 use extensor_kernels::map::{Formula, Formulas};
 use extensor_kernels::number::Real;
@@ -104,7 +104,7 @@ pub fn variance_backward(
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Variance {
+pub(crate) struct Variance {
     ddof: usize,
 }
 
@@ -137,20 +137,12 @@ impl Rule for Variance {
 
     fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
         let ddof = self.ddof;
-        fill_floats!("variance", spec, |out| reduce::variance(
-            x.view(),
-            &group.mask,
-            ddof,
-            out
-        ))
+        fill_floats!("variance", spec, |out| reduce::variance(x.view(), &group.mask, ddof, out))
     }
     fn backward(&self, call: &Backward<'_>, axes: &Axes, group: &Group) -> Result<Tensor> {
         let (g, x) = (group.keep(call.grad())?, call.inputs[0]);
         let (apart, rest) = deviations(x, axes)?;
-        let spec = Spec {
-            shape: x.shape().clone(),
-            dtype: apart.dtype(),
-        };
+        let spec = Spec { shape: x.shape().clone(), dtype: apart.dtype() };
         let gradient = Formulas(VarianceGradient(freedom(group, self.ddof)));
         map_real("variance_backward", &gradient, [&g, &apart, &rest], spec)
     }
@@ -181,7 +173,7 @@ pub fn std_backward(
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Std {
+pub(crate) struct Std {
     ddof: usize,
 }
 
@@ -220,21 +212,13 @@ impl Rule for Std {
 
     fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
         let ddof = self.ddof;
-        fill_floats!("std", spec, |out| reduce::std(
-            x.view(),
-            &group.mask,
-            ddof,
-            out
-        ))
+        fill_floats!("std", spec, |out| reduce::std(x.view(), &group.mask, ddof, out))
     }
     fn backward(&self, call: &Backward<'_>, axes: &Axes, group: &Group) -> Result<Tensor> {
         let (g, x) = (group.keep(call.grad())?, call.inputs[0]);
         let y = group.keep(call.output())?;
         let (apart, rest) = deviations(x, axes)?;
-        let spec = Spec {
-            shape: x.shape().clone(),
-            dtype: apart.dtype(),
-        };
+        let spec = Spec { shape: x.shape().clone(), dtype: apart.dtype() };
         let gradient = Formulas(StdGradient {
             freedom: freedom(group, self.ddof),
             limit: g.dtype().max_finite(),
@@ -267,7 +251,7 @@ pub fn norm_backward(
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Norm;
+pub(crate) struct Norm;
 
 /// `g · x/y`.
 struct NormGradient {
@@ -310,17 +294,9 @@ impl Rule for Norm {
     fn backward(&self, call: &Backward<'_>, _: &Axes, group: &Group) -> Result<Tensor> {
         let (g, x) = (group.keep(call.grad())?, call.inputs[0]);
         let y = group.keep(call.output())?;
-        let spec = Spec {
-            shape: x.shape().clone(),
-            dtype: g.dtype(),
-        };
+        let spec = Spec { shape: x.shape().clone(), dtype: g.dtype() };
         let limit = g.dtype().max_finite();
-        map_real(
-            "norm_backward",
-            &Formulas(NormGradient { limit }),
-            [&g, x, &y],
-            spec,
-        )
+        map_real("norm_backward", &Formulas(NormGradient { limit }), [&g, x, &y], spec)
     }
 }
 
@@ -350,7 +326,7 @@ pub fn logsumexp_backward(
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct LogSumExp;
+pub(crate) struct LogSumExp;
 
 /// `e^(x − m)` for the largest `m`, 1 where both are the same infinity.
 struct BelowLargest;
@@ -399,11 +375,7 @@ impl Rule for LogSumExp {
     const TAKES: Takes = Takes::Floats;
 
     fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
-        fill_floats!("logsumexp", spec, |out| reduce::logsumexp(
-            x.view(),
-            &group.mask,
-            out
-        ))
+        fill_floats!("logsumexp", spec, |out| reduce::logsumexp(x.view(), &group.mask, out))
     }
     fn backward(&self, call: &Backward<'_>, axes: &Axes, group: &Group) -> Result<Tensor> {
         let (g, x) = (group.keep(call.grad())?, call.inputs[0]);
@@ -411,10 +383,7 @@ impl Rule for LogSumExp {
             return x.zeros_like();
         }
         let x = ops::cast(x, wide(x.dtype()))?;
-        let spec = || Spec {
-            shape: x.shape().clone(),
-            dtype: x.dtype(),
-        };
+        let spec = || Spec { shape: x.shape().clone(), dtype: x.dtype() };
         let op = "logsumexp_backward";
         let largest = ops::max_reduce(&x, axes.clone(), true)?;
         let e = map_real(op, &Formulas(BelowLargest), [&x, &largest], spec())?;

@@ -1,11 +1,11 @@
 //! Running sums.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use super::operation::{apply_one, backward_of, husk};
-use super::params::Params;
-use super::pointwise::{Takes, infer_unary};
-use super::record::{Class, Family, Needs, Parameter, Record};
-use super::reduction::match_words;
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::params::Params;
+use crate::ops::pointwise::{Takes, infer_unary};
+use crate::ops::record::{Class, Family, Needs, Parameter, Record};
+use crate::ops::reduction::match_words;
 use crate::tensor::{axis_index, match_float};
 use crate::{DType, Result, Tensor};
 use extensor_kernels::reduce;
@@ -36,14 +36,14 @@ pub fn cumsum_backward(grad_output: &Tensor, axis: i64) -> Result<Tensor> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cumsum {
+pub(crate) struct Cumsum {
     axis: i64,
     /// From the last element to the first: what its gradient is.
     reverse: bool,
 }
 
 impl Cumsum {
-    pub(super) const RECORD: &'static Record = &Record {
+    pub(crate) const RECORD: &'static Record = &Record {
         name: "cumsum",
         family: Family::Reduction,
         formula: "yᵢ = x₀ + … + xᵢ",
@@ -116,10 +116,7 @@ impl Operation for Cumsum {
         Ok(smallvec![output])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
-        let back = Cumsum {
-            axis: self.axis,
-            reverse: !self.reverse,
-        };
+        let back = Cumsum { axis: self.axis, reverse: !self.reverse };
         call.one(|| apply_one(&back, &[call.grad()]))
     }
 }

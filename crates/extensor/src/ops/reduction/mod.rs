@@ -3,12 +3,22 @@
 //! A reduction is a [`Rule`]; [`Reduction`] adds the axes and makes it an operation. Its gradient is
 //! the output's, spread over the numbers that went into it, times a weight for each.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use super::operation::{apply_one, backward_of, husk};
-use super::params::Params;
-use super::pointwise::{Takes, infer_unary, map_real};
-use super::record::{Class, Family, Needs, Parameter, Record};
-use super::samples::{Bad, Sampler};
+pub(super) mod extremes;
+pub(super) mod product;
+pub(super) mod scan;
+pub(super) mod spread;
+
+pub use extremes::*;
+pub use product::*;
+pub use scan::*;
+pub use spread::*;
+
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::params::Params;
+use crate::ops::pointwise::{Takes, infer_unary, map_real};
+use crate::ops::record::{Class, Family, Needs, Parameter, Record};
+use crate::ops::samples::{Bad, Sampler};
 use crate::tensor::match_float;
 use crate::{Axes, DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::map::{Formula, Formulas};
@@ -45,10 +55,7 @@ impl Group {
             return self.kept.clone();
         }
         let sizes = self.kept.iter().zip(&self.mask);
-        sizes
-            .filter(|(_, reduced)| !**reduced)
-            .map(|(&size, _)| size)
-            .collect()
+        sizes.filter(|(_, reduced)| !**reduced).map(|(&size, _)| size).collect()
     }
 
     /// A result in the shape that broadcasts against the input.
@@ -88,11 +95,7 @@ pub(super) struct Reduction<R> {
 
 impl<R: Rule> Reduction<R> {
     pub fn new(axes: impl Into<Axes>, keepdims: bool, rule: R) -> Self {
-        Reduction {
-            axes: axes.into(),
-            keepdims,
-            rule,
-        }
+        Reduction { axes: axes.into(), keepdims, rule }
     }
 
     /// With the axes that the parameters name.
@@ -263,11 +266,8 @@ pub(super) const CASES: [(&[usize], Option<&[i64]>); 13] = [
 ];
 
 /// Reductions of nothing at all.
-pub(super) const EMPTY: [(&[usize], Option<&[i64]>); 3] = [
-    (&[0, 3], Some(&[0])),
-    (&[2, 0, 3], Some(&[-2, 0])),
-    (&[0], None),
-];
+pub(super) const EMPTY: [(&[usize], Option<&[i64]>); 3] =
+    [(&[0, 3], Some(&[0])), (&[2, 0, 3], Some(&[-2, 0])), (&[0], None)];
 
 /// Both parameters.
 pub(super) fn over(axes: Option<&[i64]>, keepdims: bool) -> Params {
@@ -310,22 +310,14 @@ pub(super) fn bad_axes(bad: &mut Bad, dtype: DType) {
 pub(super) fn bad_ints(bad: &mut Bad) {
     bad_axes(bad, DType::F64);
     let ints = bad.ones(&[2], DType::I32);
-    bad.add(
-        [ints],
-        Params::new(),
-        "x has dtype i32, expected a float type",
-    );
+    bad.add([ints], Params::new(), "x has dtype i32, expected a float type");
 }
 
 /// A dtype that only numbers are expected in.
 pub(super) fn bad_masks(bad: &mut Bad) {
     bad_axes(bad, DType::F64);
     let mask = bad.ones(&[2], DType::Bool);
-    bad.add(
-        [mask],
-        Params::new(),
-        "x has dtype bool, expected a number type",
-    );
+    bad.add([mask], Params::new(), "x has dtype bool, expected a number type");
 }
 
 /// `y = Σ x` over the axes; 0 over an empty one.
@@ -453,10 +445,7 @@ impl Rule for Mean {
     }
     fn backward(&self, call: &Backward<'_>, _: &Axes, group: &Group) -> Result<Tensor> {
         let g = call.grad();
-        let spec = Spec {
-            shape: g.shape().clone(),
-            dtype: g.dtype(),
-        };
+        let spec = Spec { shape: g.shape().clone(), dtype: g.dtype() };
         let share = Formulas(Over(group.count as f64));
         let share = map_real("mean_backward", &share, [g], spec)?;
         ops::broadcast_to(&group.keep(&share)?, call.inputs[0].shape())

@@ -1,10 +1,10 @@
 //! Other shapes for the same elements, and axes in another order: views.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Specs};
-use super::operation::{apply_one, backward_of, husk, reduce_to_shape, spec};
-use super::params::Params;
-use super::record::{Class, Family, Needs, Record};
-use super::shape::{bad_parameter, bad_shape, optional, required, sizes};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk, reduce_to_shape, spec};
+use crate::ops::params::Params;
+use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::shape::{bad_parameter, bad_shape, optional, required, sizes};
 use crate::tensor::{Layout, axis_index};
 use crate::{Axes, DType, Integers, Result, Shape, Tensor};
 use smallvec::{SmallVec, smallvec};
@@ -33,7 +33,7 @@ pub fn reshape_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<T
 }
 
 /// The gradient of whatever keeps the elements and their order: `grad_output` in the input's shape.
-pub(super) fn refill(
+pub(crate) fn refill(
     op: &'static str,
     grad_output: &Tensor,
     input_shape: &[usize],
@@ -91,10 +91,7 @@ impl Reshape {
                 bad.add([x.clone()], Params::new().with("shape", to), message);
             };
             add(&[4], "reshape: x has shape [2, 3], expected 4 elements");
-            add(
-                &[4, -1],
-                "expected a multiple of 4 elements to fill [4, -1]",
-            );
+            add(&[4, -1], "expected a multiple of 4 elements to fill [4, -1]");
             add(&[-1, -1], "shape is [-1, -1], expected at most one -1");
             add(&[-2, 3], "shape is [-2, 3], expected sizes of at least 0");
             add(&[i64::MAX, i64::MAX], "more elements than memory");
@@ -156,12 +153,11 @@ impl Operation for Reshape {
 }
 
 /// The tensor under a shape of as many elements.
-pub(super) fn reshaped(x: &Tensor, shape: &Shape) -> Result<Tensor> {
+pub(crate) fn reshaped(x: &Tensor, shape: &Shape) -> Result<Tensor> {
     if let Some(layout) = x.layout().reshaped(shape) {
         return Ok(x.with_layout(layout));
     }
-    Ok(x.contiguous()?
-        .with_layout(Layout::contiguous(shape.clone())))
+    Ok(x.contiguous()?.with_layout(Layout::contiguous(shape.clone())))
 }
 
 /// The axes in another order: axis `i` of the result is axis `axes[i]` of `x`; `None` reverses them.
@@ -263,10 +259,7 @@ impl Operation for Transpose {
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
         let x = inputs[0];
         let order = self.order(x.ndim())?;
-        Ok(spec(
-            order.iter().map(|&i| x.shape()[i]).collect(),
-            x.dtype(),
-        ))
+        Ok(spec(order.iter().map(|&i| x.shape()[i]).collect(), x.dtype()))
     }
     fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
         let x = inputs[0];
@@ -352,10 +345,7 @@ impl BroadcastTo {
             let mut add = |to: &[i64], message| {
                 bad.add([x.clone()], Params::new().with("shape", to), message);
             };
-            add(
-                &[3],
-                "x has shape [2, 3], expected one that broadcasts to [3]",
-            );
+            add(&[3], "x has shape [2, 3], expected one that broadcasts to [3]");
             add(&[2, 4], "expected one that broadcasts to [2, 4]");
             add(&[2, -1], "shape is [2, -1], expected sizes of at least 0");
             add(&[i64::MAX, 2, 3], "more elements than memory can address");
@@ -381,9 +371,7 @@ impl Operation for BroadcastTo {
         let x = inputs[0];
         let layout = x.layout().broadcast(&specs[0].shape);
         // `infer` has seen that there is a layout.
-        Ok(smallvec![
-            layout.map_or_else(|| x.clone(), |layout| x.with_layout(layout))
-        ])
+        Ok(smallvec![layout.map_or_else(|| x.clone(), |layout| x.with_layout(layout))])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let shape = call.inputs[0].shape();

@@ -1,10 +1,10 @@
 //! More of a tensor: repeated, or with a border.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use super::operation::{apply_one, backward_of, husk, spec};
-use super::params::Params;
-use super::record::{Class, Family, Needs, Record};
-use super::shape::{bad_parameter, countable, optional, place, required};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::params::Params;
+use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::shape::{bad_parameter, countable, optional, place, required};
 use crate::tensor::match_bits;
 use crate::{DType, Integers, Result, Shape, Tensor, ops};
 use extensor_kernels::native::Native;
@@ -121,10 +121,7 @@ impl Operation for Tile {
         // Each axis beside one along which nothing changes; then both as one, in a copy.
         let pairs = self.pairs(x.shape())?;
         let once: Shape = pairs.iter().flat_map(|&(_, size)| [1, size]).collect();
-        let often: Shape = pairs
-            .iter()
-            .flat_map(|&(times, size)| [times, size])
-            .collect();
+        let often: Shape = pairs.iter().flat_map(|&(times, size)| [times, size]).collect();
         let repeated = ops::broadcast_to(&ops::reshape(x, &once)?, &often)?;
         Ok(smallvec![ops::reshape(&repeated, &specs[0].shape)?])
     }
@@ -132,10 +129,7 @@ impl Operation for Tile {
         let shape = call.inputs[0].shape();
         call.one(|| {
             let pairs = self.pairs(shape)?;
-            let often: Shape = pairs
-                .iter()
-                .flat_map(|&(times, size)| [times, size])
-                .collect();
+            let often: Shape = pairs.iter().flat_map(|&(times, size)| [times, size]).collect();
             let repetitions: SmallVec<[i64; 6]> = (0..pairs.len() as i64).map(|i| 2 * i).collect();
             let apart = ops::reshape(call.grad(), &often)?;
             ops::reshape(&ops::sum(&apart, &repetitions[..], false)?, shape)
@@ -253,8 +247,7 @@ impl Operation for Pad {
         })?;
         let sizes = pads.iter().zip(x.shape().iter());
         let sizes = sizes.map(|(&(before, after), &size)| {
-            size.checked_add(before as usize)?
-                .checked_add(after as usize)
+            size.checked_add(before as usize)?.checked_add(after as usize)
         });
         Ok(spec(countable(op, sizes)?, x.dtype()))
     }

@@ -1,10 +1,10 @@
 //! Parts of an axis, and axes read backwards: views.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Specs};
-use super::operation::{apply_one, backward_of, husk, spec};
-use super::params::Params;
-use super::record::{Class, Family, Needs, Record};
-use super::shape::{bad_parameter, optional, required};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::params::Params;
+use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::shape::{bad_parameter, optional, required};
 use crate::tensor::axis_index;
 use crate::{Axes, DType, Result, Shape, Tensor, ops};
 use smallvec::smallvec;
@@ -56,7 +56,7 @@ pub(crate) struct Slice {
 }
 
 /// The elements that a slice takes of an axis.
-pub(super) struct Taken {
+pub(crate) struct Taken {
     pub axis: usize,
     /// The first of them; 0 if there is none.
     pub first: usize,
@@ -126,12 +126,7 @@ impl Slice {
     };
 
     const fn new(axis: i64, start: Option<i64>, stop: Option<i64>, step: i64) -> Slice {
-        Slice {
-            axis,
-            start,
-            stop,
-            step,
-        }
+        Slice { axis, start, stop, step }
     }
 
     fn params(axis: i64, start: Option<i64>, stop: Option<i64>, step: i64) -> Params {
@@ -192,7 +187,7 @@ impl Operation for Slice {
 }
 
 /// The view of `x` that has only the elements taken.
-pub(super) fn part(x: &Tensor, shape: Shape, taken: &Taken) -> Tensor {
+pub(crate) fn part(x: &Tensor, shape: Shape, taken: &Taken) -> Tensor {
     let mut layout = x.layout().clone();
     layout.shape = shape;
     // The strides of an empty tensor mean nothing, and might overflow.

@@ -1,11 +1,11 @@
 //! From one dtype to another.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Specs};
-use super::operation::{apply_one, backward_of, husk, spec};
-use super::params::Params;
-use super::record::{Class, Family, Needs, Record};
-use super::samples::SHAPES;
-use super::shape::required;
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::params::Params;
+use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::samples::SHAPES;
+use crate::ops::shape::required;
 use crate::{DType, Error, Result, Tensor};
 use extensor_kernels::cast::{Read, Target, Truth, cast as convert, reader};
 use extensor_kernels::native::Native;

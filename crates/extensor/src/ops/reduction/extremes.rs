@@ -1,12 +1,12 @@
 //! The largest and the smallest, and where they are; whether any or all are true.
 
-use super::operation::{Backward, Spec};
-use super::params::Params;
-use super::pointwise::{Takes, map_real};
-use super::record::{Class, Family, Input, Needs, Parameter, Record};
-use super::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
-use super::reduction::{bad_axes, bad_masks, over, samples, wide};
-use super::samples::{Bad, Sampler};
+use crate::ops::operation::{Backward, Spec};
+use crate::ops::params::Params;
+use crate::ops::pointwise::{Takes, map_real};
+use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record};
+use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
+use crate::ops::reduction::{bad_axes, bad_masks, over, samples, wide};
+use crate::ops::samples::{Bad, Sampler};
 use crate::tensor::{match_float, match_int};
 use crate::{Axes, DType, Error, Result, Tensor, ops};
 use extensor_kernels::map::{Formula, Formulas};
@@ -48,15 +48,9 @@ fn among_ties(
     let (dtype, counted) = (g.dtype(), wide(g.dtype()));
     let ties = ops::cast(&ops::equal(x, y)?, counted)?;
     let ties = ops::sum(&ties, axes.clone(), true)?;
-    let spec = Spec {
-        shape: group.kept.clone(),
-        dtype: counted,
-    };
+    let spec = Spec { shape: group.kept.clone(), dtype: counted };
     let share = map_real(op, &Formulas(Share), [&g, &ties], spec)?;
-    let spec = Spec {
-        shape: x.shape().clone(),
-        dtype,
-    };
+    let spec = Spec { shape: x.shape().clone(), dtype };
     map_real(op, &Formulas(Chosen), [&share, x, y], spec)
 }
 
@@ -82,7 +76,7 @@ macro_rules! extreme {
         }
 
         #[derive(Clone, Debug)]
-        pub(super) struct $Op;
+        pub(crate) struct $Op;
 
         impl Rule for $Op {
             const RECORD: &'static Record = &Record {
@@ -181,7 +175,7 @@ macro_rules! position {
         }
 
         #[derive(Clone, Debug)]
-        pub(super) struct $Op;
+        pub(crate) struct $Op;
 
         impl Rule for $Op {
             const RECORD: &'static Record = &Record {
@@ -312,7 +306,7 @@ macro_rules! quantifier {
         }
 
         #[derive(Clone, Debug)]
-        pub(super) struct $Op;
+        pub(crate) struct $Op;
 
         impl Rule for $Op {
             const RECORD: &'static Record = &Record {

@@ -1,10 +1,10 @@
 //! The triangles of matrices.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use super::operation::{apply_one, backward_of, husk, spec};
-use super::params::Params;
-use super::record::{Class, Family, Needs, Record};
-use super::shape::{bad_shape, optional};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::params::Params;
+use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::shape::{bad_shape, optional};
 use crate::tensor::match_bits;
 use crate::{DType, Result, Tensor};
 use extensor_kernels::index::triangle;

@@ -1,11 +1,11 @@
 //! Holding numbers between bounds.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use super::operation::{apply_one, backward_of, husk};
-use super::params::Params;
-use super::pointwise::{Takes, infer_unary, map_number, map_real};
-use super::record::{Parameter, Record};
-use super::samples::SHAPES;
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::params::Params;
+use crate::ops::pointwise::{Takes, infer_unary, map_number, map_real};
+use crate::ops::record::{Parameter, Record};
+use crate::ops::samples::SHAPES;
 use crate::{DType, Error, Result, Tensor};
 use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers};
 use extensor_kernels::number::{Number, Real};
@@ -25,13 +25,7 @@ pub fn clip(
     min: impl Into<Option<f64>>,
     max: impl Into<Option<f64>>,
 ) -> Result<Tensor> {
-    apply_one(
-        &Clip {
-            min: min.into(),
-            max: max.into(),
-        },
-        &[x],
-    )
+    apply_one(&Clip { min: min.into(), max: max.into() }, &[x])
 }
 
 /// The gradient of [`clip`]: `grad_output` where `x` is strictly between the bounds, 0 elsewhere.
@@ -42,10 +36,7 @@ pub fn clip_backward(
     max: impl Into<Option<f64>>,
 ) -> Result<Tensor> {
     let output = husk(x.shape(), x.dtype())?;
-    let op = Clip {
-        min: min.into(),
-        max: max.into(),
-    };
+    let op = Clip { min: min.into(), max: max.into() };
     let [grad] = backward_of(&op, grad_output, &[x], &output)?;
     Ok(grad)
 }
@@ -89,22 +80,11 @@ impl Clip {
         conventions: "the gradient is 0 at the bounds; NaN stays NaN",
         backward: "clip_backward(grad_output, x, min, max)",
         params: &[
-            Parameter {
-                name: "min",
-                what: "a number",
-                default: Some("None"),
-            },
-            Parameter {
-                name: "max",
-                what: "a number",
-                default: Some("None"),
-            },
+            Parameter { name: "min", what: "a number", default: Some("None") },
+            Parameter { name: "max", what: "a number", default: Some("None") },
         ],
         build: |p| {
-            let (min, max) = (
-                p.optional_float("clip", "min")?,
-                p.optional_float("clip", "max")?,
-            );
+            let (min, max) = (p.optional_float("clip", "min")?, p.optional_float("clip", "max")?);
             Ok(Box::new(Clip { min, max }))
         },
         samples: |s| {
@@ -125,35 +105,18 @@ impl Clip {
         errors: |bad| {
             let x = bad.ones(&[2], DType::F64);
             let params = |min: f64, max: f64| Params::new().with("min", min).with("max", max);
-            bad.add(
-                [x.clone()],
-                params(2.0, 1.0),
-                "min is 2.0, expected at most max (1.0)",
-            );
+            bad.add([x.clone()], params(2.0, 1.0), "min is 2.0, expected at most max (1.0)");
             bad.add([x], params(f64::NAN, 1.0), "min is NaN, expected a number");
             let ints = bad.ones(&[2], DType::I32);
-            bad.add(
-                [ints],
-                params(0.5, 1.0),
-                "min is 0.5, expected a whole number",
-            );
+            bad.add([ints], params(0.5, 1.0), "min is 0.5, expected a whole number");
             let mask = bad.ones(&[2], DType::Bool);
-            bad.add(
-                [mask],
-                params(0.0, 1.0),
-                "x has dtype bool, expected a number type",
-            );
+            bad.add([mask], params(0.0, 1.0), "x has dtype bool, expected a number type");
         },
         ..Record::BLANK
     };
 
     fn bad<T>(parameter: &'static str, got: f64, expected: String) -> Result<T> {
-        Err(Error::Parameter {
-            op: "clip",
-            parameter,
-            expected,
-            got: format!("{got:?}"),
-        })
+        Err(Error::Parameter { op: "clip", parameter, expected, got: format!("{got:?}") })
     }
 }
 
@@ -185,26 +148,11 @@ impl Operation for Clip {
         infer_unary("clip", inputs[0], Takes::Numbers)
     }
     fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
-        Ok(smallvec![map_number(
-            "clip",
-            &Numbers(*self),
-            [inputs[0]],
-            specs.swap_remove(0)
-        )?])
+        Ok(smallvec![map_number("clip", &Numbers(*self), [inputs[0]], specs.swap_remove(0))?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (g, x) = (call.grad(), call.inputs[0]);
-        let spec = Spec {
-            shape: g.shape().clone(),
-            dtype: g.dtype(),
-        };
-        call.one(|| {
-            map_real(
-                "clip_backward",
-                &Formulas(ClipGradient(*self)),
-                [g, x],
-                spec,
-            )
-        })
+        let spec = Spec { shape: g.shape().clone(), dtype: g.dtype() };
+        call.one(|| map_real("clip_backward", &Formulas(ClipGradient(*self)), [g, x], spec))
     }
 }

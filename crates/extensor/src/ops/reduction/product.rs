@@ -1,10 +1,10 @@
 //! The product of many numbers.
 
-use super::operation::{Backward, Spec};
-use super::pointwise::{Takes, map_real, map_real_mask};
-use super::record::{Class, Family, Needs, Record};
-use super::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
-use super::reduction::{bad_masks, match_words, over, samples, wide};
+use crate::ops::operation::{Backward, Spec};
+use crate::ops::pointwise::{Takes, map_real, map_real_mask};
+use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
+use crate::ops::reduction::{bad_masks, match_words, over, samples, wide};
 use crate::tensor::match_float;
 use crate::{Axes, DType, Result, Shape, Tensor, ops};
 use extensor_kernels::map::{Formula, Formulas, RealPredicate};
@@ -39,7 +39,7 @@ pub fn prod_backward(
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Prod;
+pub(crate) struct Prod;
 
 /// `a·b`, and 0 where one is 0 and the other has left the range of the numbers.
 #[inline(always)]
@@ -101,10 +101,7 @@ fn others(x: &Tensor) -> Result<Tensor> {
     let products = prod(&blocks, -1, false)?;
     let outside = others(&ops::reshape(&products, [rows, count])?)?;
     let outside = ops::reshape(&outside, [rows, count, 1])?;
-    let spec = Spec {
-        shape: within.shape().clone(),
-        dtype: x.dtype(),
-    };
+    let spec = Spec { shape: within.shape().clone(), dtype: x.dtype() };
     let both = map_real("prod_backward", &Formulas(Times), [&within, &outside], spec)?;
     let both = ops::reshape(&both, [rows, count * block])?;
     ops::slice(&both, 1, None, n as i64, 1)
@@ -130,11 +127,7 @@ impl Rule for Prod {
             let two: [f64; 3] = [2.0, 0.0, 0.0];
             s.add_noted([crate::tensor(two)], over(Some(&[0]), false), "two zeros");
             let mixed = crate::tensor([[[2.0, 0.0], [3.0, 0.5]], [[0.0, 0.0], [1.5, -2.0]]]);
-            s.add_noted(
-                [mixed.clone()],
-                over(Some(&[0, 2]), true),
-                "zeros, two axes",
-            );
+            s.add_noted([mixed.clone()], over(Some(&[0, 2]), true), "zeros, two axes");
             s.add_noted([mixed], over(None, false), "three zeros");
         },
         errors: bad_masks,
@@ -158,10 +151,7 @@ impl Rule for Prod {
         }
         let g = group.keep(g)?;
         let dtype = wide(g.dtype());
-        let spec = Spec {
-            shape: x.shape().clone(),
-            dtype,
-        };
+        let spec = Spec { shape: x.shape().clone(), dtype };
         let least = match g.dtype() {
             DType::F16 => 6.103515625e-5,
             DType::F64 => f64::MIN_POSITIVE,

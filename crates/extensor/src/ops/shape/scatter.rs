@@ -1,11 +1,11 @@
 //! Elements put at positions: added to what is there, or ones among zeros.
 
-use super::indexing::{expect_index, positions, slice_of};
-use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use super::operation::{apply_one, backward_of, husk, spec};
-use super::params::Params;
-use super::record::{Class, Family, Input, Needs, Record};
-use super::shape::{bad_parameter, bad_shape, place, required};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::params::Params;
+use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::shape::indexing::{expect_index, positions, slice_of};
+use crate::ops::shape::{bad_parameter, bad_shape, place, required};
 use crate::tensor::{Layout, axis_index, match_bits, unravel};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::index::{add_lanes, add_rows};
@@ -64,11 +64,7 @@ impl ScatterAdd {
         domain: "0 <= index < size of the axis",
         conventions: "repeated positions add up in row-major order",
         backward: "scatter_add_backward(grad_output, index, source_shape, axis)",
-        inputs: &[
-            Input::new("x"),
-            Input::constant("index"),
-            Input::new("source"),
-        ],
+        inputs: &[Input::new("x"), Input::constant("index"), Input::new("source")],
         params: &[required("axis", "an axis")],
         class: Class::Linear,
         needs: Needs::Inputs,
@@ -136,12 +132,7 @@ impl Operation for ScatterAdd {
         expect_index(op, index)?;
         if x.is_bool() {
             let (expected, got) = ("a number type (not bool)", x.dtype());
-            return Err(Error::DType {
-                op,
-                argument: "x",
-                expected,
-                got,
-            });
+            return Err(Error::DType { op, argument: "x", expected, got });
         }
         let (a, b) = (x.dtype(), source.dtype());
         if a != b {
@@ -188,17 +179,13 @@ impl Operation for ScatterAdd {
         Ok(smallvec![
             call.wanted[0].then(|| grad.clone()),
             None,
-            if call.wanted[2] {
-                Some(for_source()?)
-            } else {
-                None
-            },
+            if call.wanted[2] { Some(for_source()?) } else { None },
         ])
     }
 }
 
 /// The gradient of picking elements: `grad` added to zeros at the positions picked.
-pub(super) fn add_picked(
+pub(crate) fn add_picked(
     name: &'static str,
     grad: &Tensor,
     index: &Tensor,
@@ -210,7 +197,7 @@ pub(super) fn add_picked(
 }
 
 /// The gradient of taking rows: as [`add_picked`], every element of a row at the same position.
-pub(super) fn add_taken(
+pub(crate) fn add_taken(
     name: &'static str,
     grad: &Tensor,
     index: &Tensor,
@@ -255,10 +242,8 @@ fn add_typed<T: Native + AddAssign>(
 ) -> Result<Tensor> {
     let (shape, size) = (x.shape().clone(), x.shape()[axis]);
     // The elements of `source` that `index` has a position for.
-    let source = source.with_layout(Layout {
-        shape: index.shape().clone(),
-        ..source.layout().clone()
-    });
+    let source =
+        source.with_layout(Layout { shape: index.shape().clone(), ..source.layout().clone() });
     if let Some(list) = listed_once(x, index, axis) {
         let list = positions(op, &list, axis, size)?;
         let source = source.contiguous()?;
@@ -292,10 +277,7 @@ fn add_typed<T: Native + AddAssign>(
         add_lanes(out, widths, slice_of(&list), from, lane);
     })?;
     let mut back = vec![0; order.len()];
-    order
-        .iter()
-        .enumerate()
-        .for_each(|(to, &from)| back[from] = to);
+    order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
     ops::transpose(&sum, &back)?.contiguous()
 }
 

@@ -1,7 +1,29 @@
 //! What the operations on shapes share: sizes given as arguments, parts of an array to be written.
 
-use super::operation::{Operation, backward, husk};
-use super::record::Parameter;
+pub(super) mod axes;
+pub(super) mod cast;
+pub(super) mod filling;
+pub(super) mod indexing;
+pub(super) mod joining;
+pub(super) mod scatter;
+pub(super) mod slicing;
+pub(super) mod split;
+pub(super) mod triangle;
+pub(super) mod views;
+
+pub use axes::*;
+pub use cast::*;
+pub use filling::*;
+pub use indexing::*;
+pub use joining::*;
+pub use scatter::*;
+pub use slicing::*;
+pub use split::*;
+pub use triangle::*;
+pub use views::*;
+
+use crate::ops::operation::{Operation, backward, husk};
+use crate::ops::record::Parameter;
 use crate::tensor::Strides;
 use crate::{Error, Result, Shape, Tensor};
 use extensor_kernels::copy::{ViewMut, copy};
@@ -11,11 +33,7 @@ use std::fmt::Debug;
 
 /// A parameter that must be given.
 pub(super) const fn required(name: &'static str, what: &'static str) -> Parameter {
-    Parameter {
-        name,
-        what,
-        default: None,
-    }
+    Parameter { name, what, default: None }
 }
 
 /// A parameter that may be left out.
@@ -24,11 +42,7 @@ pub(super) const fn optional(
     what: &'static str,
     default: &'static str,
 ) -> Parameter {
-    Parameter {
-        name,
-        what,
-        default: Some(default),
-    }
+    Parameter { name, what, default: Some(default) }
 }
 
 /// The error of a parameter outside what is allowed.
@@ -38,12 +52,7 @@ pub(super) fn bad_parameter(
     expected: impl Into<String>,
     got: impl Debug,
 ) -> Error {
-    Error::Parameter {
-        op,
-        parameter,
-        expected: expected.into(),
-        got: format!("{got:?}"),
-    }
+    Error::Parameter { op, parameter, expected: expected.into(), got: format!("{got:?}") }
 }
 
 /// The error of an argument of the wrong shape.
@@ -53,12 +62,7 @@ pub(super) fn bad_shape(
     expected: impl Into<String>,
     got: &Shape,
 ) -> Error {
-    Error::Shape {
-        op,
-        argument,
-        expected: expected.into(),
-        got: got.clone(),
-    }
+    Error::Shape { op, argument, expected: expected.into(), got: got.clone() }
 }
 
 /// The shape of these sizes, none of which may be negative, and which memory can address.

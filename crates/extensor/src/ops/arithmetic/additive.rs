@@ -1,11 +1,11 @@
 //! Sums, differences, and the choice between two: operations whose derivatives need no values.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use super::operation::{apply_one, backward_of, husk, spec};
-use super::params::Params;
-use super::pointwise::{Takes, infer_binary, infer_unary, map_number};
-use super::record::{Class, Family, Input, Needs, Record};
-use super::samples::{PAIRS, SHAPES};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::params::Params;
+use crate::ops::pointwise::{Takes, infer_binary, infer_unary, map_number};
+use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::samples::{PAIRS, SHAPES};
 use crate::tensor::{broadcast, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::map::{NumberFormula, Numbers, choose};
@@ -163,11 +163,7 @@ impl Negate {
         },
         errors: |bad| {
             let mask = bad.ones(&[2], DType::Bool);
-            bad.add(
-                [mask],
-                Params::new(),
-                "x has dtype bool, expected a number type",
-            );
+            bad.add([mask], Params::new(), "x has dtype bool, expected a number type");
         },
         ..Record::BLANK
     };
@@ -181,12 +177,7 @@ impl Operation for Negate {
         infer_unary("negate", inputs[0], Takes::Numbers)
     }
     fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
-        Ok(smallvec![map_number(
-            "negate",
-            &Numbers(Negate),
-            [inputs[0]],
-            specs.swap_remove(0)
-        )?])
+        Ok(smallvec![map_number("negate", &Numbers(Negate), [inputs[0]], specs.swap_remove(0))?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         call.one(|| negate(call.grad()))
@@ -230,11 +221,7 @@ impl Where {
         formula: "y = a where the condition holds, b elsewhere",
         derivative: "(g where chosen, g where not), 0 elsewhere",
         backward: "where_backward(grad_output, condition, a_shape, b_shape)",
-        inputs: &[
-            Input::constant("condition"),
-            Input::new("a"),
-            Input::new("b"),
-        ],
+        inputs: &[Input::constant("condition"), Input::new("a"), Input::new("b")],
         class: Class::Elementwise,
         build: |_| Ok(Box::new(Where)),
         samples: |s| {
@@ -250,11 +237,7 @@ impl Where {
         errors: |bad| {
             let (x, mask) = (bad.ones(&[2], DType::F64), bad.ones(&[2], DType::Bool));
             let inputs = [x.clone(), x.clone(), x.clone()];
-            bad.add(
-                inputs,
-                Params::new(),
-                "condition has dtype f64, expected bool",
-            );
+            bad.add(inputs, Params::new(), "condition has dtype f64, expected bool");
             let inputs = [bad.ones(&[3], DType::Bool), x.clone(), x.clone()];
             bad.add(inputs, Params::new(), "shapes [3] and [2] do not broadcast");
             let inputs = [mask, x, bad.ones(&[2], DType::I64)];
@@ -272,12 +255,7 @@ impl Operation for Where {
         let [condition, a, b] = [inputs[0], inputs[1], inputs[2]];
         if !condition.is_bool() {
             let (expected, got) = ("bool", condition.dtype());
-            return Err(Error::DType {
-                op: "where",
-                argument: "condition",
-                expected,
-                got,
-            });
+            return Err(Error::DType { op: "where", argument: "condition", expected, got });
         }
         let both = infer_binary("where", [("a", a), ("b", b)], Takes::Anything)?;
         let shape = broadcast("where", condition.shape(), &both[0].shape)?;
@@ -298,16 +276,8 @@ impl Operation for Where {
         let zero = Tensor::scalar_of(0.0, g.dtype())?;
         Ok(smallvec![
             None,
-            if call.wanted[1] {
-                Some(where_(condition, g, &zero)?)
-            } else {
-                None
-            },
-            if call.wanted[2] {
-                Some(where_(condition, &zero, g)?)
-            } else {
-                None
-            },
+            if call.wanted[1] { Some(where_(condition, g, &zero)?) } else { None },
+            if call.wanted[2] { Some(where_(condition, &zero, g)?) } else { None },
         ])
     }
 }

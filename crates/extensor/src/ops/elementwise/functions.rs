@@ -4,12 +4,14 @@
 //! what that takes beside `grad_output` (the input `x` or the `output`); `y` is the formula and `dy`
 //! the gradient, over any kind of real number.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use super::operation::{apply_one, backward_of, husk};
-use super::params::Params;
-use super::pointwise::{Takes, guard, infer_unary, map_number, map_real, saturate, working_limit};
-use super::record::{Family, Needs, Record};
-use super::samples::SHAPES;
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::params::Params;
+use crate::ops::pointwise::{
+    Takes, guard, infer_unary, map_number, map_real, saturate, working_limit,
+};
+use crate::ops::record::{Family, Needs, Record};
+use crate::ops::samples::SHAPES;
 use crate::{DType, Result, Tensor};
 use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers};
 use extensor_kernels::number::{Number, Real};

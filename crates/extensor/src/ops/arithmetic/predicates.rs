@@ -1,10 +1,10 @@
 //! Questions about numbers, answered by masks: what is finite, what is larger, and logic on masks.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply_one};
-use super::params::Params;
-use super::pointwise::{Takes, infer_binary, infer_unary, map_bits, map_mask, map_real_mask};
-use super::record::{Class, Family, Input, Needs, Record};
-use super::samples::{PAIRS, SHAPES};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply_one};
+use crate::ops::params::Params;
+use crate::ops::pointwise::{Takes, infer_binary, infer_unary, map_bits, map_mask, map_real_mask};
+use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::samples::{PAIRS, SHAPES};
 use crate::{DType, Result, Tensor};
 use extensor_kernels::map::{Predicate, Predicates, RealPredicate};
 use extensor_kernels::number::{Number, Real};
@@ -164,7 +164,7 @@ macro_rules! comparison {
             }
             fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
                 let [a, b] = [inputs[0], inputs[1]];
-                let dtype = super::pointwise::promote(stringify!($name), a, b)?;
+                let dtype = crate::ops::pointwise::promote(stringify!($name), a, b)?;
                 let common = Spec { shape: specs.swap_remove(0).shape, dtype };
                 Ok(smallvec![map_mask(stringify!($name), &Predicates($Op), [a, b], common)?])
             }

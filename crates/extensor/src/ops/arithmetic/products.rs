@@ -2,12 +2,14 @@
 //!
 //! A rule gives each operand's gradient in the broadcast shape; the engine sums it to the operand's.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use super::operation::{apply_one, backward_of, husk, sum_dtype};
-use super::params::Params;
-use super::pointwise::{Takes, guard, infer_binary, map_number, map_real, saturate, working_limit};
-use super::record::{Family, Input, Record};
-use super::samples::{PAIRS, Sampler};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk, sum_dtype};
+use crate::ops::params::Params;
+use crate::ops::pointwise::{
+    Takes, guard, infer_binary, map_number, map_real, saturate, working_limit,
+};
+use crate::ops::record::{Family, Input, Record};
+use crate::ops::samples::{PAIRS, Sampler};
 use crate::{DType, Error, Result, Tensor, ops};
 use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers};
 use extensor_kernels::number::{Number, Real};
@@ -154,13 +156,9 @@ fn pairs(s: &mut Sampler, mut draw: impl FnMut(&mut Sampler, &[usize], &[usize])
     }
 }
 
-fn bad_pairs(bad: &mut super::samples::Bad) {
+fn bad_pairs(bad: &mut crate::ops::samples::Bad) {
     let [a, b] = [[2, 3], [3, 2]].map(|shape| bad.ones(&shape, DType::F64));
-    bad.add(
-        [a.clone(), b],
-        Params::new(),
-        "shapes [2, 3] and [3, 2] do not broadcast",
-    );
+    bad.add([a.clone(), b], Params::new(), "shapes [2, 3] and [3, 2] do not broadcast");
     let mask = bad.ones(&[2, 3], DType::Bool);
     bad.add([a.clone(), mask], Params::new(), "has dtype bool, expected");
     let five = Params::new().with("five", 5);
@@ -171,11 +169,7 @@ fn bad_pairs(bad: &mut super::samples::Bad) {
 fn divisor(s: &mut Sampler, shape: &[usize]) -> Tensor {
     let signs = s.away(-1.0, 1.0, &[0.0], shape).to_f64_vec();
     let sizes = s.uniform(0.4, 2.0, shape).to_f64_vec();
-    let values = signs
-        .iter()
-        .zip(sizes)
-        .map(|(sign, size)| size.copysign(*sign))
-        .collect();
+    let values = signs.iter().zip(sizes).map(|(sign, size)| size.copysign(*sign)).collect();
     Tensor::from_vec(values, shape)
         .unwrap_or_else(|error| panic!("a sample cannot be made: {error}"))
 }
@@ -183,19 +177,10 @@ fn divisor(s: &mut Sampler, shape: &[usize]) -> Tensor {
 /// Two numbers whose quotient is at least 0.05 away from a whole number.
 fn uneven(s: &mut Sampler, a: &[usize], b: &[usize]) -> [Tensor; 2] {
     // Whole divisors and fractions of ¼ to ¾: the quotient of any pair has a fraction.
-    let whole = s
-        .integers(2, b)
-        .to_f64_vec()
-        .iter()
-        .map(|v| v + 1.0)
-        .collect();
+    let whole = s.integers(2, b).to_f64_vec().iter().map(|v| v + 1.0).collect();
     let base = s.integers(6, a).to_f64_vec();
     let fractions = s.uniform(0.25, 0.75, a).to_f64_vec();
-    let dividends = base
-        .iter()
-        .zip(fractions)
-        .map(|(n, f)| n - 3.0 + f)
-        .collect();
+    let dividends = base.iter().zip(fractions).map(|(n, f)| n - 3.0 + f).collect();
     let made = |values: Vec<f64>, shape: &[usize]| {
         Tensor::from_vec(values, shape).unwrap_or_else(|e| panic!("a sample cannot be made: {e}"))
     };

@@ -3,34 +3,29 @@
 //! Positions are whole numbers of any type from 0 up to the size of the axis; a negative one is out
 //! of range, it does not count from the end. The derivatives are [`scatter_add`](ops::scatter_add)s.
 
-use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use super::operation::{apply_one, backward_of, husk, spec};
-use super::params::Params;
-use super::record::{Class, Family, Input, Record};
-use super::scatter::{add_picked, add_taken};
-use super::shape::{bad_shape, countable, optional, required};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::params::Params;
+use crate::ops::record::{Class, Family, Input, Record};
+use crate::ops::shape::scatter::{add_picked, add_taken};
+use crate::ops::shape::{bad_shape, countable, optional, required};
 use crate::tensor::{axis_index, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::index;
 use smallvec::smallvec;
 
 /// An error unless `x` can hold positions.
-pub(super) fn expect_index(op: &'static str, x: &Tensor) -> Result<()> {
+pub(crate) fn expect_index(op: &'static str, x: &Tensor) -> Result<()> {
     if x.dtype().is_int() {
         return Ok(());
     }
     let (argument, expected, got) = ("index", "a whole-number type", x.dtype());
-    Err(Error::DType {
-        op,
-        argument,
-        expected,
-        got,
-    })
+    Err(Error::DType { op, argument, expected, got })
 }
 
 /// The positions in row-major order, in a tensor of `i64` that lie together: `index` itself, if it
 /// is one. An error if one of them is not in `0..size`.
-pub(super) fn positions(
+pub(crate) fn positions(
     op: &'static str,
     index: &Tensor,
     axis: usize,
@@ -38,33 +33,22 @@ pub(super) fn positions(
 ) -> Result<Tensor> {
     // Beyond the range of `i64` a `u64` saturates, which is out of range all the same.
     let largest = index.dtype() == DType::U64;
-    let index = if largest {
-        saturated(index)?
-    } else {
-        ops::cast(index, DType::I64)?
-    };
+    let index = if largest { saturated(index)? } else { ops::cast(index, DType::I64)? };
     let index = index.contiguous()?;
     match index::first_outside(slice_of(&index), size) {
-        Some(index) => Err(Error::IndexOutOfRange {
-            op,
-            index,
-            axis,
-            size,
-        }),
+        Some(index) => Err(Error::IndexOutOfRange { op, index, axis, size }),
         None => Ok(index),
     }
 }
 
 fn saturated(index: &Tensor) -> Result<Tensor> {
     let values: Vec<u64> = index.to_vec()?;
-    let values = values
-        .into_iter()
-        .map(|i| i64::try_from(i).unwrap_or(i64::MAX));
+    let values = values.into_iter().map(|i| i64::try_from(i).unwrap_or(i64::MAX));
     Tensor::from_vec(values.collect(), index.shape().clone())
 }
 
 /// The elements of a tensor that [`positions`] made.
-pub(super) fn slice_of(positions: &Tensor) -> &[i64] {
+pub(crate) fn slice_of(positions: &Tensor) -> &[i64] {
     positions.as_slice().unwrap_or(&[])
 }
 
@@ -186,10 +170,7 @@ impl Operation for Gather {
         let (x, index) = (call.inputs[0], call.inputs[1]);
         let op = "gather_backward";
         let grad = || add_picked(op, call.grad(), index, x.shape(), self.axis);
-        Ok(smallvec![
-            if call.wanted[0] { Some(grad()?) } else { None },
-            None
-        ])
+        Ok(smallvec![if call.wanted[0] { Some(grad()?) } else { None }, None])
     }
 }
 
@@ -271,11 +252,7 @@ impl Take {
             let message = "index has dtype bool, expected a whole-number type";
             bad.add([x.clone(), mask], params(0), message);
             let empty = [bad.ones(&[0, 3], DType::F64), crate::tensor([0u8])];
-            bad.add(
-                empty,
-                params(0),
-                "index 0 is out of range for axis 0 of size 0",
-            );
+            bad.add(empty, params(0), "index 0 is out of range for axis 0 of size 0");
             let negative = [x, crate::tensor([-1i8])];
             bad.add(negative, params(0), "index -1 is out of range");
         },
@@ -316,10 +293,7 @@ impl Operation for Take {
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (x, index) = (call.inputs[0], call.inputs[1]);
         let grad = || add_taken("take_backward", call.grad(), index, x.shape(), self.axis);
-        Ok(smallvec![
-            if call.wanted[0] { Some(grad()?) } else { None },
-            None
-        ])
+        Ok(smallvec![if call.wanted[0] { Some(grad()?) } else { None }, None])
     }
 }
 
@@ -386,11 +360,7 @@ impl Embedding {
             let message = "weight has shape [2], expected two axes: a table of rows";
             bad.add(inputs, Params::new(), message);
             let inputs = [weight.clone(), weight];
-            bad.add(
-                inputs,
-                Params::new(),
-                "index has dtype f64, expected a whole",
-            );
+            bad.add(inputs, Params::new(), "index has dtype f64, expected a whole");
         },
         ..Record::BLANK
     };
@@ -414,9 +384,6 @@ impl Operation for Embedding {
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (weight, index) = (call.inputs[0], call.inputs[1]);
         let grad = || add_taken("embedding_backward", call.grad(), index, weight.shape(), 0);
-        Ok(smallvec![
-            if call.wanted[0] { Some(grad()?) } else { None },
-            None
-        ])
+        Ok(smallvec![if call.wanted[0] { Some(grad()?) } else { None }, None])
     }
 }
