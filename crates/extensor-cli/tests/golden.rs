@@ -71,7 +71,11 @@ fn every_golden_case_passes_but_those_of_operations_that_do_not_exist_yet() {
 
 /// A copy of the folder in which one file has been changed.
 fn altered(name: &str, file: &str, change: impl Fn(Vec<u8>) -> Vec<u8>) -> PathBuf {
-    let copy = std::env::temp_dir().join(format!("extensor-golden-{}-{name}", std::process::id()));
+    let copy = std::env::temp_dir().join(format!(
+        "extensor-golden-{}-{}",
+        std::process::id(),
+        name.replace('/', "-")
+    ));
     fs::create_dir_all(&copy).unwrap();
     for part in ["manifest.json", "tensors.safetensors"] {
         let bytes = fs::read(folder().join(part)).unwrap();
@@ -93,18 +97,29 @@ fn edited(name: &str, old: &str, new: &str) -> Summary {
     summary
 }
 
+/// Where the data of a tensor starts in a safetensors file.
+fn position(bytes: &[u8], name: &str) -> usize {
+    let header = u64::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
+    let fields: serde_json::Value = serde_json::from_slice(&bytes[8..8 + header]).unwrap();
+    let start = fields[name]["data_offsets"][0].as_u64().unwrap();
+    8 + header + start as usize
+}
+
 #[test]
-fn a_wrong_number_is_found() {
-    // The cases' numbers fill the file: turning the sign bit of every double's last byte spoils them.
-    let copy = altered("numbers", "tensors.safetensors", |mut bytes| {
-        let header = u64::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
-        bytes[8 + header + 7..].iter_mut().step_by(8).for_each(|b| *b ^= 0x80);
-        bytes
-    });
-    let summary = run(&copy, &|op| op == "exp", &mut |_, _| ()).unwrap();
-    fs::remove_dir_all(copy).unwrap();
-    assert_eq!(summary.passed, 0);
-    assert!(summary.failures.iter().any(|f| f.reason.contains("out is ")));
+fn one_wrong_number_is_found_in_an_output_and_in_a_gradient() {
+    for (name, part) in [("exp/001/out", "out is "), ("exp/001/grad/x", "grad/x is ")] {
+        let copy = altered(part.trim(), "tensors.safetensors", |mut bytes| {
+            let at = position(&bytes, name);
+            bytes[at + 7] ^= 0x80; // the sign of its first number
+            bytes
+        });
+        let summary = run(&copy, &|op| op == "exp", &mut |_, _| ()).unwrap();
+        fs::remove_dir_all(copy).unwrap();
+        assert_eq!(summary.failures.len(), 1, "{summary:?}");
+        assert_eq!(summary.failures[0].id, "exp/001");
+        let reason = &summary.failures[0].reason;
+        assert!(reason.contains(part), "{reason}");
+    }
 }
 
 #[test]
