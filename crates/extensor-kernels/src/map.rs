@@ -248,20 +248,46 @@ pub fn map<T, O, const N: usize>(
     for input in &inputs {
         assert_eq!(input.len(), out.len(), "map: an input's length differs from the output's");
     }
-    let mut slices: [&[T::Wide]; N] = [&[]; N];
-    let mut direct = true;
+    let mut slices: [&[T]; N] = [&[]; N];
     for (slice, input) in slices.iter_mut().zip(&inputs) {
-        match input.as_slice().and_then(T::as_wide) {
+        match input.as_slice() {
             Some(s) => *slice = s,
-            None => direct = false,
+            None => return map_packed(block, inputs, out),
         }
     }
-    if direct && let Some(out) = O::as_wide_mut(out) {
-        return parallel_chunks(out, CHUNK, |start, out| {
-            block.run(slices.map(|s| &s[start..start + out.len()]), out);
-        });
+    map_slices(block, slices, out);
+}
+
+/// [`map`] over slices.
+///
+/// # Panics
+/// If an input has not as many elements as `out`.
+#[inline]
+pub fn map_slices<T, O, const N: usize>(
+    block: &dyn Block<T::Wide, O::Wide, N>,
+    inputs: [&[T]; N],
+    out: &mut [O],
+) where
+    T: Compute,
+    O: Compute,
+{
+    let len = out.len();
+    let shape = [len];
+    let mut slices: [&[T::Wide]; N] = [&[]; N];
+    for (slice, input) in slices.iter_mut().zip(inputs) {
+        assert_eq!(input.len(), len, "map: an input's length differs from the output's");
+        match T::as_wide(input) {
+            Some(s) => *slice = s,
+            None => return map_packed(block, inputs.map(|x| View::new(x, 0, &shape, &[1])), out),
+        }
     }
-    map_packed(block, inputs, out);
+    match O::as_wide_mut(out) {
+        Some(out) if len <= CHUNK => block.run(slices, out),
+        Some(out) => parallel_chunks(out, CHUNK, |start, out| {
+            block.run(slices.map(|s| &s[start..start + out.len()]), out);
+        }),
+        None => map_packed(block, inputs.map(|x| View::new(x, 0, &shape, &[1])), out),
+    }
 }
 
 /// [`map`] where something has to be gathered or converted.

@@ -5,8 +5,8 @@ use super::operation::{Spec, Specs, spec};
 use crate::tensor::{match_float, match_int};
 use crate::{DType, Error, Result, Shape, Tensor, ops, tensor};
 use extensor_kernels::map::{Block, MaskBlock, NumberBlock, RealBlock};
-use extensor_kernels::map::{RealPredicate, RealPredicates, map};
-use extensor_kernels::native::Native;
+use extensor_kernels::map::{RealPredicate, RealPredicates, map, map_slices};
+use extensor_kernels::native::{Compute, Native};
 use extensor_kernels::number::Real;
 use extensor_kernels::view::View;
 use std::num::Wrapping;
@@ -90,6 +90,29 @@ fn wrong(op: &'static str, dtype: DType) -> Error {
     Error::DType { op, argument: "the result", expected: "a number type", got: dtype }
 }
 
+/// Whether no input has to be brought into another shape or dtype.
+#[inline]
+fn all_fit(inputs: &[&Tensor], spec: &Spec) -> bool {
+    inputs.iter().all(|x| x.dtype() == spec.dtype && *x.shape() == spec.shape)
+}
+
+/// Runs a block over inputs of the output's shape; most lie in memory as the output will.
+#[inline]
+fn run<T: Compute, const N: usize>(
+    block: &dyn Block<T::Wide, T::Wide, N>,
+    inputs: [&Tensor; N],
+    out: &mut [T],
+) {
+    let mut slices: [&[T]; N] = [&[]; N];
+    for (slice, x) in slices.iter_mut().zip(inputs) {
+        match x.contiguous_slice() {
+            Some(all) => *slice = all,
+            None => return map::<T, T, N>(block, inputs.map(Tensor::view), out),
+        }
+    }
+    map_slices(block, slices, out);
+}
+
 /// A real formula of broadcast tensors, computed in and rounded to `spec.dtype`.
 pub(crate) fn map_real<const N: usize>(
     op: &'static str,
@@ -97,11 +120,14 @@ pub(crate) fn map_real<const N: usize>(
     inputs: [&Tensor; N],
     spec: Spec,
 ) -> Result<Tensor> {
-    let inputs = fit_all(op, inputs, &spec)?;
+    if !all_fit(&inputs, &spec) {
+        let fitting = fit_all(op, inputs, &spec)?;
+        return map_real(op, formula, fitting.each_ref(), spec);
+    }
     let Spec { shape, dtype } = spec;
-    match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-        map::<T, T, N>(formula, views(&inputs), out)
-    }), else Err(wrong(op, dtype)))
+    match_float!(dtype, T => {
+        Tensor::build(op, shape, dtype, |out: &mut [T]| run::<T, N>(formula, inputs, out))
+    }, else Err(wrong(op, dtype)))
 }
 
 /// A formula of broadcast tensors of any number type.
@@ -114,11 +140,14 @@ pub(crate) fn map_number<const N: usize>(
     if spec.dtype.is_float() {
         return map_real(op, formula, inputs, spec);
     }
-    let inputs = fit_all(op, inputs, &spec)?;
+    if !all_fit(&inputs, &spec) {
+        let fitting = fit_all(op, inputs, &spec)?;
+        return map_number(op, formula, fitting.each_ref(), spec);
+    }
     let Spec { shape, dtype } = spec;
-    match_int!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-        map::<T, T, N>(formula, views(&inputs), out)
-    }), else Err(wrong(op, dtype)))
+    match_int!(dtype, T => {
+        Tensor::build(op, shape, dtype, |out: &mut [T]| run::<T, N>(formula, inputs, out))
+    }, else Err(wrong(op, dtype)))
 }
 
 /// A question about broadcast tensors, which are first brought to `common`.

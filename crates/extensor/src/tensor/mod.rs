@@ -136,6 +136,15 @@ impl Tensor {
         View::new(self.storage().as_slice(), *offset, shape, strides)
     }
 
+    /// The elements as a slice, if they lie in row-major order. `T` as for [`view`](Self::view).
+    #[inline]
+    pub(crate) fn contiguous_slice<T: Native>(&self) -> Option<&[T]> {
+        debug_assert_eq!(size_of::<T>(), self.dtype().size());
+        let start = self.0.layout.offset;
+        let all = self.is_contiguous().then(|| self.storage().as_slice())?;
+        all.get(start..start + self.len())
+    }
+
     #[inline]
     pub(crate) fn layout(&self) -> &Layout {
         &self.0.layout
