@@ -412,7 +412,11 @@ mod tests {
                 let bytes = (1usize << shift) + extra;
                 let capacity = capacity(bytes).unwrap();
                 assert!(capacity >= bytes);
-                assert!(capacity <= bytes + bytes / 8 + 4096, "{bytes} -> {capacity}");
+                let most = if bytes < POOLED { 2 * bytes + 64 } else { bytes + bytes / 8 + 4096 };
+                assert!(capacity <= most, "{bytes} -> {capacity}");
+                if capacity < POOLED {
+                    assert!(Drawers::number(capacity) < DRAWERS);
+                }
             }
         }
         assert_eq!(capacity(usize::MAX), None);
