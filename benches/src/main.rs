@@ -5,8 +5,8 @@
 //! cargo run --release -p extensor-bench -- [--threads 1,2] [--only WORD] [--python PATH] [--turns N]
 //! ```
 //!
-//! Each workload is timed in turns, a few repetitions of ours and then a few of PyTorch's, with the
-//! same number of threads; the median and the minimum are shown, and the ratio of the medians and
+//! Each workload is timed in turns, a few repetitions of ours and then a few of PyTorch's, each after
+//! one that is not timed, with the same number of threads; the median and the minimum are shown, and the ratio of the medians and
 //! minima (above 1: ExTensor is faster). Without a Python that has torch only our side is shown.
 
 mod peer;
@@ -79,6 +79,9 @@ fn run(workload: &mut work::Workload, mut peer: Option<&mut Peer>, turns: usize)
     let mut ours = Vec::new();
     let mut theirs = Vec::new();
     for turn in 0..=turns {
+        // Either side's threads wait actively for a moment after their work.
+        std::thread::sleep(Duration::from_millis(3));
+        (workload.f)();
         let times: Vec<f64> = (0..TURN)
             .map(|_| {
                 let start = Instant::now();
@@ -88,14 +91,13 @@ fn run(workload: &mut work::Workload, mut peer: Option<&mut Peer>, turns: usize)
                 start.elapsed().as_secs_f64() / workload.inner as f64
             })
             .collect();
+        std::thread::sleep(Duration::from_millis(3));
         let answer = peer.as_mut().and_then(|p| p.time(&workload.name, TURN));
         // The first turn warms up.
         if turn > 0 {
             ours.extend(times);
             theirs.extend(answer.unwrap_or_default());
         }
-        // Either side's threads wait actively for a moment after their work.
-        std::thread::sleep(Duration::from_millis(3));
     }
     let (median, least) = summary(&mut ours);
     print!("{:28} {} {}", workload.name, milliseconds(median), milliseconds(least));
