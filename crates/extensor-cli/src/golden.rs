@@ -172,35 +172,37 @@ fn load<'a>(case: &'a Case, tensors: &SafeTensors) -> Result<Call<'a>, String> {
 }
 
 impl Call<'_> {
-    fn forward(&self, inputs: &[Tensor]) -> Result<Tensor, String> {
+    /// The result, and the auxiliary outputs after it.
+    fn forward(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
         let inputs: Vec<&Tensor> = inputs.iter().collect();
-        let mut outputs = apply(&*self.op, &inputs).map_err(text)?;
-        if outputs.len() != 1 {
-            return Err(format!("{} has {} outputs", self.record.name, outputs.len()));
+        let outputs = apply(&*self.op, &inputs).map_err(text)?;
+        let results = self.record.results(outputs.len());
+        if results != 1 {
+            return Err(format!("{} has {results} results", self.record.name));
         }
-        Ok(outputs.swap_remove(0))
+        Ok(outputs.into_vec())
     }
 
     fn backward(
         &self,
         grad: &Tensor,
         inputs: &[Tensor],
-        output: &Tensor,
+        outputs: &[Tensor],
     ) -> Result<Vec<Tensor>, String> {
-        let inputs: Vec<&Tensor> = inputs.iter().collect();
-        let grads = operation::backward(&*self.op, &[grad], &inputs, &[output], &self.wanted);
+        let [inputs, outputs] = [inputs, outputs].map(|l| l.iter().collect::<Vec<&Tensor>>());
+        let grads = operation::backward(&*self.op, &[grad], &inputs, &outputs, &self.wanted);
         Ok(grads.map_err(text)?.into_iter().flatten().collect())
     }
 
     /// The operation and its backward rule give what is stored.
     fn agrees(&self, inputs: &[Tensor], tolerance: Tolerance) -> Result<(), String> {
-        let output = self.forward(inputs)?;
-        close("out", &output, &self.out, tolerance)?;
+        let outputs = self.forward(inputs)?;
+        close("out", &outputs[0], &self.out, tolerance)?;
         let Some(cotangent) = &self.cotangent else {
             return Ok(());
         };
-        let cotangent = extensor::cast(cotangent, output.dtype()).map_err(text)?;
-        let found = self.backward(&cotangent, inputs, &output)?;
+        let cotangent = extensor::cast(cotangent, outputs[0].dtype()).map_err(text)?;
+        let found = self.backward(&cotangent, inputs, &outputs)?;
         if found.len() != self.grads.len() {
             let (got, expected) = (found.len(), self.grads.len());
             return Err(format!("{got} gradients came back, expected {expected}"));
@@ -217,15 +219,17 @@ impl Call<'_> {
         let tolerance = Tolerance::new(bound.relative, bound.absolute * size);
         let inputs = cast_floats(&self.inputs, dtype)?;
         let wide = cast_floats(&inputs, DType::F64)?;
-        let (output, exact) = (self.forward(&inputs)?, self.forward(&wide)?);
-        close("out", &output, &exact, tolerance)?;
+        let (outputs, exact) = (self.forward(&inputs)?, self.forward(&wide)?);
+        close("out", &outputs[0], &exact[0], tolerance)?;
         let Some(cotangent) = &self.cotangent else {
             return Ok(());
         };
         let cast = |x: &Tensor, like: &Tensor| extensor::cast(x, like.dtype()).map_err(text);
-        let grad = cast(cotangent, &output)?;
-        let found = self.backward(&grad, &inputs, &output)?;
-        let exact = self.backward(&cast(&grad, &exact)?, &wide, &cast(&output, &exact)?)?;
+        let grad = cast(cotangent, &outputs[0])?;
+        let found = self.backward(&grad, &inputs, &outputs)?;
+        let saved = outputs.iter().zip(&exact).map(|(y, exact)| cast(y, exact));
+        let saved: Vec<Tensor> = saved.collect::<Result<_, _>>()?;
+        let exact = self.backward(&cast(&grad, &exact[0])?, &wide, &saved)?;
         for ((got, want), (name, _)) in found.iter().zip(&exact).zip(&self.grads) {
             close(&format!("grad/{name}"), got, want, tolerance)?;
         }

@@ -17,4 +17,5 @@ pub mod par;
 pub mod random;
 pub mod reduce;
 pub mod reduced;
+pub mod rows;
 pub mod view;

@@ -3,7 +3,7 @@
 use extensor::catalogue::CATALOGUE;
 use extensor::check::suite::{self, Plan, examine};
 use extensor::check::{Options, Problem, Report, check_gradient};
-use extensor::operation::{self, Backward, Grads, Outputs, Specs, apply, input_name};
+use extensor::operation::{self, Backward, Forward, Grads, Outputs, Specs, apply, input_name};
 use extensor::record::Record;
 use extensor::samples::Sample;
 use extensor::{
@@ -87,8 +87,9 @@ impl Pair {
     fn pull(&self, grad: &Tensor, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let inputs: Vec<&Tensor> = inputs.iter().collect();
         let outputs = apply(&*self.op, &inputs)?;
+        let results = &outputs[..self.op.record().results(outputs.len())];
         let mut grads: Vec<Tensor> =
-            outputs.iter().map(Tensor::zeros_like).collect::<Result<_>>()?;
+            results.iter().map(Tensor::zeros_like).collect::<Result<_>>()?;
         grads[0] = grad.clone();
         let grads: Vec<&Tensor> = grads.iter().collect();
         let outputs: Vec<&Tensor> = outputs.iter().collect();
@@ -200,6 +201,12 @@ impl Operation for Planted {
     }
     fn reduces(&self) -> Option<(&Axes, bool)> {
         self.inner.reduces()
+    }
+    fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
+        self.inner.derivative(call)
+    }
+    fn terms(&self, inputs: &[&Tensor]) -> usize {
+        self.inner.terms(inputs)
     }
     fn linear_part(&self) -> Option<Box<dyn Operation>> {
         self.inner.linear_part()

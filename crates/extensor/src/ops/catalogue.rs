@@ -110,6 +110,13 @@ pub static CATALOGUE: &[&Record] = &[
     shape::indexing::Embedding::RECORD,
     shape::scatter::ScatterAdd::RECORD,
     shape::scatter::OneHot::RECORD,
+    // activation
+    // convolution
+    // pooling
+    // normalization
+    // attention
+    // dropout
+    // loss
 ];
 
 /// The record of this name.

@@ -44,15 +44,39 @@ pub trait Operation: Debug + Send + Sync + 'static {
         None
     }
 
+    /// For a [`Class::General`]: the derivatives of the results along `tangents`, made of operations;
+    /// `None` stands for a tangent that is zero. At least one is given.
+    fn derivative(&self, _: &Forward<'_>) -> Result<Outputs> {
+        let (op, argument) = (self.record().name, "an input".into());
+        let reason = "the operation has no derivative along a tangent";
+        Err(Error::NotDifferentiable { op, argument, reason })
+    }
+
+    /// For a [`Class::General`]: how many numbers are summed on the way to one of an output, which
+    /// is what rounding errors are measured by.
+    fn terms(&self, _inputs: &[&Tensor]) -> usize {
+        1
+    }
+
     /// For a [`Class::Linear`] that has a constant part (padding by a value): itself without it.
     fn linear_part(&self) -> Option<Box<dyn Operation>> {
         None
     }
 }
 
+/// A call along whose inputs' tangents an operation is differentiated.
+pub struct Forward<'a> {
+    /// The inputs.
+    pub inputs: &'a [&'a Tensor],
+    /// The outputs.
+    pub outputs: &'a [&'a Tensor],
+    /// The tangent of each input, of its shape and dtype; `None` for zero.
+    pub tangents: &'a [Option<&'a Tensor>],
+}
+
 /// A differentiation under way: what a backward rule sees.
 pub struct Backward<'a> {
-    /// The gradient for each output.
+    /// The gradient for each result (auxiliary outputs have none).
     pub grads: &'a [&'a Tensor],
     /// The inputs; their values only if the record's `needs` says so.
     pub inputs: &'a [&'a Tensor],
@@ -140,8 +164,9 @@ pub fn backward(
         }
     }
     let specs = op.infer(inputs)?;
-    if grads.len() != specs.len() {
-        let (expected, got) = (specs.len().to_string(), grads.len().to_string());
+    let results = record.results(specs.len());
+    if grads.len() != results {
+        let (expected, got) = (results.to_string(), grads.len().to_string());
         return Err(Error::Parameter { op: name, parameter: "number of gradients", expected, got });
     }
     for (grad, spec) in grads.iter().zip(&specs) {
@@ -228,8 +253,9 @@ pub(crate) fn reduce_to_shape(op: &'static str, grad: &Tensor, shape: &Shape) ->
     ops::reshape(&summed, shape)
 }
 
-/// The derivative of an operation along `tangents`, from its class and its backward rule: no rule
-/// has a second formula for forward mode. `None` stands for a tangent that is zero.
+/// The derivatives of an operation's results along `tangents`, from its class and its backward rule:
+/// no rule has a second formula for forward mode, but for those of [`Class::General`]. `None` stands
+/// for a tangent that is zero.
 pub fn forward_derivative(
     op: &dyn Operation,
     inputs: &[&Tensor],
@@ -240,7 +266,11 @@ pub fn forward_derivative(
     if record.class == Class::Linear {
         return linear_derivative(op, inputs, outputs, tangents);
     }
-    let mut total: Vec<Option<Tensor>> = vec![None; outputs.len()];
+    let results = &outputs[..record.results(outputs.len())];
+    if record.class == Class::General && tangents.iter().any(Option::is_some) {
+        return op.derivative(&Forward { inputs, outputs, tangents });
+    }
+    let mut total: Vec<Option<Tensor>> = vec![None; results.len()];
     let mut accumulate = |k: usize, term: Tensor| -> Result<()> {
         total[k] = Some(match total[k].take() {
             Some(sum) => ops::add(&sum, &term)?,
@@ -258,7 +288,7 @@ pub fn forward_derivative(
                 let along = apply(op, &at)?;
                 at[i] = &zero;
                 let origin = apply(op, &at)?;
-                for (k, (a, b)) in along.iter().zip(&origin).enumerate() {
+                for (k, (a, b)) in along.iter().zip(&origin).enumerate().take(results.len()) {
                     accumulate(k, ops::subtract(a, b)?)?;
                 }
             }
@@ -286,14 +316,14 @@ pub fn forward_derivative(
                     accumulate(0, ops::sum(&terms, axes.clone(), keepdims)?)?;
                 }
             }
-            Class::Constant => {
+            Class::General | Class::Constant => {
                 let argument = input_name(record, i);
                 let reason = "the operation has no derivative";
                 return Err(Error::NotDifferentiable { op: record.name, argument, reason });
             }
         }
     }
-    outputs
+    results
         .iter()
         .zip(total)
         .map(|(output, sum)| sum.map_or_else(|| output.zeros_like(), Ok))
@@ -309,9 +339,10 @@ fn linear_derivative(
     tangents: &[Option<&Tensor>],
 ) -> Result<Outputs> {
     let record = op.record();
+    let results = &outputs[..record.results(outputs.len())];
     let moved = tangents.iter().position(Option::is_some);
     if let Some(i) = moved
-        && outputs.iter().any(|output| !output.dtype().is_float())
+        && results.iter().any(|output| !output.dtype().is_float())
     {
         let (argument, reason) = (input_name(record, i), "the result is not of a float dtype");
         return Err(Error::NotDifferentiable { op: record.name, argument, reason });
@@ -327,7 +358,9 @@ fn linear_derivative(
         });
     }
     let at: SmallVec<[&Tensor; 4]> = at.iter().collect();
-    apply(op.linear_part().as_deref().unwrap_or(op), &at)
+    let mut along = apply(op.linear_part().as_deref().unwrap_or(op), &at)?;
+    along.truncate(results.len());
+    Ok(along)
 }
 
 /// `"relu_backward"` for `relu`, as errors name it.

@@ -1,7 +1,7 @@
 //! Parameters by name, for calls through the catalogue.
 
 use super::record::Record;
-use crate::{Axes, DType, Error, Result};
+use crate::{Axes, DType, Error, Key, Result};
 use std::fmt;
 
 /// The value of a parameter.
@@ -182,6 +182,20 @@ impl Params {
             Value::Ints(v) if v.is_empty() => Ok(Vec::new()),
             _ => self.bad(op, name, "a list of pairs of whole numbers"),
         }
+    }
+
+    /// A word, or `default`.
+    pub fn text(&self, op: &'static str, name: &'static str, default: &str) -> Result<String> {
+        match self.get(name) {
+            Value::None => Ok(default.to_string()),
+            Value::Text(v) => Ok(v.clone()),
+            _ => self.bad(op, name, "a word"),
+        }
+    }
+
+    /// A random key, by its number; it must be given.
+    pub fn key(&self, op: &'static str, name: &'static str) -> Result<Key> {
+        self.int(op, name).map(|seed| Key::new(seed.cast_unsigned()))
     }
 
     /// A dtype by its name.

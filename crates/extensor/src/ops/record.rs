@@ -19,6 +19,20 @@ pub enum Family {
     Reduction,
     /// Numbers moved and picked.
     Shape,
+    /// Nonlinear functions between the layers of networks.
+    Activation,
+    /// Sums over windows, with weights.
+    Convolution,
+    /// Sums and maxima over windows, without weights.
+    Pooling,
+    /// Numbers brought to mean 0 and variance 1.
+    Normalization,
+    /// Averages weighted by the likeness of queries and keys.
+    Attention,
+    /// Numbers left out at random.
+    Dropout,
+    /// How far predictions are from targets.
+    Loss,
 }
 
 impl fmt::Display for Family {
@@ -29,6 +43,13 @@ impl fmt::Display for Family {
             Family::Matrix => "matrix",
             Family::Reduction => "reduction",
             Family::Shape => "shape",
+            Family::Activation => "activation",
+            Family::Convolution => "convolution",
+            Family::Pooling => "pooling",
+            Family::Normalization => "normalization",
+            Family::Attention => "attention",
+            Family::Dropout => "dropout",
+            Family::Loss => "loss",
         })
     }
 }
@@ -48,6 +69,9 @@ pub enum Class {
     /// Many elements to one: each gradient is the output's, spread, times a weight; the derivative
     /// along `t` is the sum of weights times `t`.
     Reduction,
+    /// None of these: the operation says itself what its derivative along a tangent is (see
+    /// [`Operation::derivative`]), and the adjoint identity holds it to its backward rule.
+    General,
     /// Not differentiable at all.
     Constant,
 }
@@ -63,17 +87,26 @@ pub enum Needs {
     Outputs,
     /// Both.
     InputsAndOutputs,
+    /// Of the outputs, only the auxiliary ones (see [`Record::auxiliary`]).
+    Auxiliary,
+    /// The inputs and the auxiliary outputs.
+    InputsAndAuxiliary,
 }
 
 impl Needs {
     /// Whether the inputs' values are read.
     pub const fn inputs(self) -> bool {
-        matches!(self, Needs::Inputs | Needs::InputsAndOutputs)
+        matches!(self, Needs::Inputs | Needs::InputsAndOutputs | Needs::InputsAndAuxiliary)
     }
 
-    /// Whether the outputs' values are read.
-    pub const fn outputs(self) -> bool {
-        matches!(self, Needs::Outputs | Needs::InputsAndOutputs)
+    /// Whether the values of output number `index` are read, where `results` come before the
+    /// auxiliary ones.
+    pub const fn output(self, index: usize, results: usize) -> bool {
+        match self {
+            Needs::Outputs | Needs::InputsAndOutputs => true,
+            Needs::Auxiliary | Needs::InputsAndAuxiliary => index >= results,
+            Needs::Shapes | Needs::Inputs => false,
+        }
     }
 }
 
@@ -159,6 +192,10 @@ pub struct Record {
     pub order: u8,
     /// What the backward rule reads.
     pub needs: Needs,
+    /// How many of the outputs, the last ones, are auxiliary: found on the way (indices, a mask,
+    /// statistics), returned because they are useful or saved for the backward rule, and without a
+    /// derivative.
+    pub auxiliary: usize,
     /// The operation with these parameters.
     pub build: fn(&Params) -> crate::Result<Box<dyn Operation>>,
     /// Inputs at which it is tested.
@@ -188,6 +225,7 @@ impl Record {
         class: Class::Elementwise,
         order: 2,
         needs: Needs::Inputs,
+        auxiliary: 0,
         build: |_| Err(crate::Error::UnknownOperation { name: String::new() }),
         samples: |_| {},
         errors: |_| {},
@@ -211,6 +249,11 @@ impl Record {
     /// Whether the operation has a derivative at all.
     pub fn is_differentiable(&self) -> bool {
         self.class != Class::Constant && self.order > 0
+    }
+
+    /// How many of `outputs` outputs are results, which have derivatives: all but the auxiliary.
+    pub fn results(&self, outputs: usize) -> usize {
+        outputs.saturating_sub(self.auxiliary)
     }
 
     /// Whether input number `index` can be differentiated by.

@@ -79,6 +79,7 @@ impl Case {
 
     /// Random gradients for the outputs, unless there is nothing to differentiate.
     fn cotangents(&mut self, outputs: &[Tensor]) -> Option<Cotangents> {
+        let outputs = &outputs[..self.record.results(outputs.len())];
         if !self.wanted().contains(&true) || !outputs.iter().all(|y| y.dtype().is_float()) {
             return None;
         }
@@ -115,8 +116,10 @@ impl Case {
                 shown(x, needs.inputs() || !self.record.differentiable_input(i))
             };
             let inputs: Vec<Tensor> = inputs.iter().enumerate().map(of).collect::<Result<_>>()?;
+            let results = self.record.results(outputs.len());
+            let outputs = outputs.iter().enumerate();
             let outputs: Vec<Tensor> =
-                outputs.iter().map(|y| shown(y, needs.outputs())).collect::<Result<_>>()?;
+                outputs.map(|(k, y)| shown(y, needs.output(k, results))).collect::<Result<_>>()?;
             let [grads, inputs, outputs] = [grads, &inputs[..], &outputs[..]]
                 .map(|list| list.iter().collect::<Vec<&Tensor>>());
             let grads = threads::with(count, || {

@@ -3,7 +3,7 @@
 use crate::array::{Array, Values};
 use crate::draw::Draw;
 use crate::pointwise::{self, Takes};
-use crate::reference::Call;
+use crate::reference::{self, Call};
 use crate::{movement_calls, reduction};
 use extensor::DType;
 use extensor::params::Params;
@@ -42,6 +42,10 @@ const PLAIN: [f64; 6] = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0];
 pub fn call(draw: &mut Draw, record: &'static Record) -> Call {
     let name = record.name;
     let new = |inputs: Vec<Array>, params: Params| Call { name, params, inputs };
+    if let Some(reference) = reference::family(name) {
+        let (inputs, params) = (reference.draw)(draw, name);
+        return new(inputs, params);
+    }
     if let Some(rule) = pointwise::find(name) {
         return new(pointwise_inputs(draw, name, &rule), Params::new());
     }

@@ -4,14 +4,21 @@
 //! failure names. `EXTENSOR_PROPERTY_CASES` says how many calls of each operation are made, and
 //! `EXTENSOR_PROPERTY_SEED` from which seed on.
 
+mod activation;
 mod array;
+mod attention;
 mod case;
+mod convolution;
 mod draw;
+mod dropout;
 mod generate;
+mod loss;
 mod matrix;
 mod movement;
 mod movement_calls;
+mod normalization;
 mod pointwise;
+mod pooling;
 mod reduction;
 mod reference;
 mod scatter;
@@ -71,6 +78,41 @@ fn reductions_agree_with_the_reference() {
 #[test]
 fn operations_on_shapes_agree_with_the_reference() {
     check(Some(Family::Shape), 80, Case::agrees);
+}
+
+#[test]
+fn activations_agree_with_the_reference() {
+    check(Some(Family::Activation), 50, Case::agrees);
+}
+
+#[test]
+fn convolutions_over_random_geometries_agree_with_direct_loops() {
+    check(Some(Family::Convolution), 150, Case::agrees);
+}
+
+#[test]
+fn pooling_over_random_geometries_agrees_with_direct_loops() {
+    check(Some(Family::Pooling), 120, Case::agrees);
+}
+
+#[test]
+fn normalizations_agree_with_the_reference() {
+    check(Some(Family::Normalization), 120, Case::agrees);
+}
+
+#[test]
+fn attention_agrees_with_the_reference() {
+    check(Some(Family::Attention), 120, Case::agrees);
+}
+
+#[test]
+fn dropout_agrees_with_the_reference() {
+    check(Some(Family::Dropout), 60, Case::agrees);
+}
+
+#[test]
+fn losses_agree_with_the_reference() {
+    check(Some(Family::Loss), 100, Case::agrees);
 }
 
 #[test]

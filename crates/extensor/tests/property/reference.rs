@@ -2,7 +2,9 @@
 //! catalogue gives, forward and backward, and how far rounding may move it.
 
 use crate::array::*;
+use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
+use crate::{activation, attention, convolution, dropout, loss, normalization, pooling};
 use crate::{matrix, movement, reduction};
 use extensor::DType;
 use extensor::params::{Params, Value};
@@ -83,9 +85,34 @@ pub fn index(axis: i64, ndim: usize) -> usize {
     axis.rem_euclid(ndim.max(1) as i64) as usize
 }
 
+/// The reference for a family, and how its calls are drawn.
+pub struct Reference {
+    pub names: &'static [&'static str],
+    pub draw: fn(&mut Draw, &'static str) -> (Vec<Array>, Params),
+    pub forward: fn(&Call) -> Vec<Expected>,
+    pub backward: fn(&Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>>,
+}
+
+/// The families that stand by themselves.
+static FAMILIES: [Reference; 7] = [
+    activation::REFERENCE,
+    convolution::REFERENCE,
+    pooling::REFERENCE,
+    normalization::REFERENCE,
+    attention::REFERENCE,
+    dropout::REFERENCE,
+    loss::REFERENCE,
+];
+
+/// The reference of the family that the operation is of, if it is one of those.
+pub fn family(name: &str) -> Option<&'static Reference> {
+    FAMILIES.iter().find(|reference| reference.names.contains(&name))
+}
+
 /// Whether there is a reference for the operation.
 pub fn knows(name: &str) -> bool {
     matches!(name, "where" | "clip")
+        || family(name).is_some()
         || pointwise::find(name).is_some()
         || matrix::NAMES.contains(&name)
         || reduction::NAMES.contains(&name)
@@ -94,6 +121,9 @@ pub fn knows(name: &str) -> bool {
 
 /// The outputs.
 pub fn forward(call: &Call) -> Vec<Expected> {
+    if let Some(reference) = family(call.name) {
+        return (reference.forward)(call);
+    }
     match call.name {
         "where" => vec![where_forward(call)],
         "clip" => vec![clip_forward(call)],
@@ -106,6 +136,9 @@ pub fn forward(call: &Call) -> Vec<Expected> {
 
 /// The gradients for the inputs, `None` for those that have none.
 pub fn backward(call: &Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>> {
+    if let Some(reference) = family(call.name) {
+        return (reference.backward)(call, grads, outputs);
+    }
     let (g, y) = (&grads[0], &outputs[0]);
     match call.name {
         "where" => where_backward(call, g),

@@ -14,6 +14,16 @@ pub(super) fn forward(op: &dyn Operation, inputs: &[Tensor]) -> Result<Vec<Tenso
     Ok(apply(op, &inputs)?.into_vec())
 }
 
+/// The outputs that have derivatives.
+pub(super) fn results<'a>(op: &dyn Operation, outputs: &'a [Tensor]) -> &'a [Tensor] {
+    &outputs[..op.record().results(outputs.len())]
+}
+
+/// The outputs that have derivatives, computed.
+pub(super) fn forward_results(op: &dyn Operation, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    Ok(results(op, &forward(op, inputs)?).to_vec())
+}
+
 /// The gradients for the inputs wanted.
 pub(super) fn backward(
     op: &dyn Operation,
@@ -28,8 +38,9 @@ pub(super) fn backward(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Which inputs the operation can be differentiated by; none if an output has no derivative.
+/// Which inputs the operation can be differentiated by; none if a result has no derivative.
 pub(super) fn wanted(op: &dyn Operation, inputs: &[Tensor], outputs: &[Tensor]) -> Vec<bool> {
+    let outputs = results(op, outputs);
     let floats = !outputs.is_empty() && outputs.iter().all(|y| y.dtype().is_float());
     let record = op.record();
     let input =
@@ -122,6 +133,7 @@ impl Terms {
         outputs: &[Tensor],
         wanted: &[bool],
     ) -> Result<Terms> {
+        let outputs = results(op, outputs);
         let out: usize = outputs.iter().map(Tensor::len).sum();
         let chosen: Vec<usize> = (0..inputs.len()).filter(|&i| wanted[i]).collect();
         let ratio = |a: usize, b: usize| (a as f64 / b.max(1) as f64).max(1.0);
@@ -135,8 +147,13 @@ impl Terms {
                 let length = ratio(longest, out);
                 Terms { forward: length, backward: vec![length; chosen.len()] }
             }
-            // Linear in each input.
-            _ => {
+            Class::General => {
+                let all: Vec<&Tensor> = inputs.iter().collect();
+                let terms = op.terms(&all) as f64;
+                let back = |&i: &usize| terms * ratio(out, inputs[i].len());
+                Terms { forward: terms, backward: chosen.iter().map(back).collect() }
+            }
+            Class::Linear | Class::Affine => {
                 let filled = |value: f64| -> Result<Vec<Tensor>> {
                     let fill = |(i, x): (usize, &Tensor)| {
                         if wanted[i] { x.full_like(value) } else { Ok(x.clone()) }

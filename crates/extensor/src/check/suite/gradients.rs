@@ -1,6 +1,6 @@
 //! An operation's gradient against differences, the Taylor remainder and its own forward mode.
 
-use super::call::{backward, describe, forward, wanted};
+use super::call::{backward, describe, forward, forward_results, results, wanted};
 use super::{Log, Verdict};
 use crate::check::bits::bit_differences;
 use crate::check::gradient::{self, check_pair};
@@ -83,7 +83,7 @@ impl Pair<'_> {
     }
 
     fn report(&self, inputs: &[Tensor], options: &Options) -> Result<Report> {
-        let f = |x: &[Tensor]| forward(self.op, x);
+        let f = |x: &[Tensor]| forward_results(self.op, x);
         check_pair(&f, &|grads, x| self.pull(grads, x), inputs, options)
     }
 }
@@ -98,7 +98,7 @@ fn adjoint(
 ) -> std::result::Result<f64, String> {
     const ROUNDING: f64 = 1e-13;
     let attempt = || -> Result<(f64, f64, f64)> {
-        let cotangents = random_like(key.fold_in(1), outputs)?;
+        let cotangents = random_like(key.fold_in(1), results(op, outputs))?;
         let chosen = (0..inputs.len()).filter(|&i| wanted[i]);
         let chosen: Vec<Tensor> = chosen.map(|i| inputs[i].clone()).collect();
         let tangents = random_like(key.fold_in(2), &chosen)?;
@@ -155,7 +155,7 @@ fn fan_out(
     for (from, to) in [(a, b), (b, a)] {
         let mut shared = inputs.clone();
         shared[to] = shared[from].clone();
-        let outputs = match forward(op, &shared) {
+        let outputs = match forward_results(op, &shared) {
             Ok(outputs) => outputs,
             Err(error) => return Err(format!("one tensor as both operands: {error}")),
         };
@@ -175,7 +175,7 @@ fn fan_out(
             x[to] = x[from].clone();
             x
         };
-        let f = |x: &[Tensor]| forward(op, &twice(x));
+        let f = |x: &[Tensor]| forward_results(op, &twice(x));
         let pull = |grads: &[Tensor], x: &[Tensor]| -> Result<Vec<Tensor>> {
             let found = pair.pull(grads, &twice(x))?;
             let slot = |i: usize| wanted[..i].iter().filter(|w| **w).count();
@@ -216,7 +216,7 @@ pub(super) fn convergence(
         if wanted.contains(&true) && elements > 1 {
             let pair = Pair { op: &*op, wanted: &wanted };
             let options = Options { seed, ..pair.options(&sample.inputs) };
-            let f = |x: &[Tensor]| forward(&*op, x);
+            let f = |x: &[Tensor]| forward_results(&*op, x);
             let pull = |grads: &[Tensor], x: &[Tensor]| pair.pull(grads, x);
             return gradient::convergence(&f, &pull, &sample.inputs, &options);
         }

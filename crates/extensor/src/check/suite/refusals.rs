@@ -1,6 +1,6 @@
 //! What an operation must refuse, and how.
 
-use super::call::{backward, forward, wanted};
+use super::call::{backward, forward, results, wanted};
 use super::{Build, Log, Verdict};
 use crate::operation::{Operation, input_name};
 use crate::params::Params;
@@ -91,7 +91,8 @@ fn no_derivative(log: &mut Log, op: &dyn Operation, sample: &Sample) -> Verdict 
             continue;
         }
         let only: Vec<bool> = (0..sample.inputs.len()).map(|k| k == i).collect();
-        let result = backward(op, &outputs, &sample.inputs, &outputs, &only);
+        let grads = results(op, &outputs);
+        let result = backward(op, grads, &sample.inputs, &outputs, &only);
         let verdict = match result {
             Err(Error::NotDifferentiable { .. }) => Ok(()),
             Err(other) => Err(format!("another error than NotDifferentiable: {other}")),
@@ -124,7 +125,7 @@ fn wrong_gradients(log: &mut Log, op: &dyn Operation, sample: &Sample) -> Result
         };
         log.check("wrong grad_output", place(what), verdict);
     };
-    let (first, rest) = (&outputs[0], &outputs[1..]);
+    let (first, rest) = (&outputs[0], &results(op, &outputs)[1..]);
     let with = |g: Tensor| [&[g], rest].concat();
     let longer: Shape = first.shape().iter().copied().chain([2]).collect();
     let shapes = [name.clone(), longer.to_string(), first.shape().to_string()];

@@ -1,6 +1,6 @@
 //! What an operation and its backward rule compute, in one dtype.
 
-use super::call::{Terms, backward, cast_floats, describe, forward, measure, wanted};
+use super::call::{Terms, backward, cast_floats, describe, forward, measure, results, wanted};
 use super::{Log, Verdict};
 use crate::check::bits::{bit_differences, first_not_finite};
 use crate::check::prepare::random_like;
@@ -28,7 +28,7 @@ impl<'a> Call<'a> {
         let mut call =
             Call { op, inputs, outputs, wanted, cotangents: Vec::new(), gradients: Vec::new() };
         if call.differentiable() {
-            call.cotangents = random_like(key, &call.outputs)?;
+            call.cotangents = random_like(key, results(op, &call.outputs))?;
             call.gradients = call.pull(&call.cotangents, &call.inputs, &call.outputs)?;
         }
         Ok(call)
@@ -224,14 +224,14 @@ fn against_f64(call: &Call, smooth: bool) -> Result<Measured> {
 /// Values that the record says are not needed are not: NaN in their place changes nothing.
 fn needs(call: &Call) -> Result<Verdict> {
     let needs = call.op.record().needs;
-    let emptied = |list: &[Tensor], needed: bool| -> Result<Vec<Tensor>> {
-        if needed {
-            return Ok(list.to_vec());
-        }
-        list.iter().map(|x| husk(x.shape(), x.dtype())).collect()
+    let kept = |x: &Tensor, needed: bool| {
+        if needed { Ok(x.clone()) } else { husk(x.shape(), x.dtype()) }
     };
-    let inputs = emptied(&call.inputs, needs.inputs())?;
-    let outputs = emptied(&call.outputs, needs.outputs())?;
+    let inputs = call.inputs.iter().map(|x| kept(x, needs.inputs()));
+    let inputs: Vec<Tensor> = inputs.collect::<Result<_>>()?;
+    let count = results(call.op, &call.outputs).len();
+    let outputs = call.outputs.iter().enumerate().map(|(k, y)| kept(y, needs.output(k, count)));
+    let outputs: Vec<Tensor> = outputs.collect::<Result<_>>()?;
     let found = call.pull(&call.cotangents, &inputs, &outputs)?;
     Ok(bit_differences(&found, &call.gradients).map_or(Ok(()), Err))
 }

@@ -1,0 +1,183 @@
+//! Work on rows: numbers that are looked at together, one row after the other.
+//!
+//! A softmax, a normalisation, a loss over classes: each reads a row or a few, several times while
+//! they are in the first cache, and writes others. This module widens reduced precisions, shares
+//! rows among threads and has the work compiled for each instruction set. It must not know what is
+//! done to a row.
+
+use crate::isa::{Kernel, dispatch};
+use crate::native::{Compute, Native};
+use crate::par::{Shared, parallel_for};
+
+/// What is done to one row.
+pub trait Row<W, const I: usize, const O: usize>: Sync {
+    /// Computes the rows `y` from the rows `x`, which are number `row` of their arrays. It and all
+    /// it calls must be `#[inline(always)]`; loops over plain indices vectorise best.
+    fn run(&self, row: usize, x: [&[W]; I], y: [&mut [W]; O]);
+}
+
+/// Numbers that a task takes at a time, nearly.
+const CHUNK: usize = 32 * 1024;
+
+/// Runs `kernel` for each of `count` rows. An array may have rows of any length, its own length
+/// over `count`: of 1 where a row becomes a number.
+///
+/// # Panics
+/// If an array's length is not a multiple of `count`.
+pub fn rows<T, K, const I: usize, const O: usize>(
+    kernel: &K,
+    count: usize,
+    x: [&[T]; I],
+    y: [&mut [T]; O],
+) where
+    T: Compute,
+    K: Row<T::Wide, I, O>,
+{
+    if count == 0 {
+        return;
+    }
+    let length = |len: usize| {
+        assert!(len.is_multiple_of(count), "rows: {len} numbers are not {count} rows");
+        len / count
+    };
+    let x_len = x.map(|x| length(x.len()));
+    let y_len = y.each_ref().map(|y| length(y.len()));
+    let longest = x_len.iter().chain(&y_len).copied().max().unwrap_or(1).max(1);
+    let together = (CHUNK / longest).max(1);
+    let y = y.map(|y| Shared::new(y));
+    let task = |task: usize| {
+        let (first, end) = (task * together, count.min((task + 1) * together));
+        let mut inputs: [&[T]; I] = [&[]; I];
+        for k in 0..I {
+            inputs[k] = &x[k][first * x_len[k]..end * x_len[k]];
+        }
+        // SAFETY: the rows `first..end` lie in the arrays, and no other task has them.
+        let outputs =
+            std::array::from_fn(|k| unsafe { y[k].part(first * y_len[k], end * y_len[k]) });
+        chunk::<T, K, I, O>(kernel, first, end - first, inputs, outputs);
+    };
+    let tasks = count.div_ceil(together);
+    if tasks == 1 { task(0) } else { parallel_for(tasks, task) }
+}
+
+/// [`rows`] for the `count` rows from `first` on, which the arrays hold.
+fn chunk<T, K, const I: usize, const O: usize>(
+    kernel: &K,
+    first: usize,
+    count: usize,
+    x: [&[T]; I],
+    mut y: [&mut [T]; O],
+) where
+    T: Compute,
+    K: Row<T::Wide, I, O>,
+{
+    let mut x_wide: [&[T::Wide]; I] = [&[]; I];
+    let direct =
+        x.iter().zip(&mut x_wide).all(|(x, wide)| T::as_wide(x).map(|x| *wide = x).is_some());
+    if direct && y.iter_mut().all(|y| T::as_wide_mut(y).is_some()) {
+        let y = y.map(|y| T::as_wide_mut(y).unwrap_or(&mut []));
+        return dispatch(Chunk { kernel, first, count, x: x_wide, y });
+    }
+    let mut x_room = x.map(|x| vec![T::Wide::ZERO; x.len() / count]);
+    let mut y_room = y.each_ref().map(|y| vec![T::Wide::ZERO; y.len() / count]);
+    for row in 0..count {
+        for (room, x) in x_room.iter_mut().zip(&x) {
+            let len = room.len();
+            T::widen(&x[row * len..(row + 1) * len], room);
+        }
+        dispatch(Chunk {
+            kernel,
+            first: first + row,
+            count: 1,
+            x: x_room.each_ref().map(|x| &x[..]),
+            y: y_room.each_mut().map(|y| &mut y[..]),
+        });
+        for (room, y) in y_room.iter().zip(&mut y) {
+            let len = room.len();
+            T::narrow(room, &mut y[row * len..(row + 1) * len]);
+        }
+    }
+}
+
+struct Chunk<'a, W, K, const I: usize, const O: usize> {
+    kernel: &'a K,
+    first: usize,
+    count: usize,
+    x: [&'a [W]; I],
+    y: [&'a mut [W]; O],
+}
+
+impl<W, K: Row<W, I, O>, const I: usize, const O: usize> Kernel for Chunk<'_, W, K, I, O> {
+    type Output = ();
+    #[inline(always)]
+    fn run(mut self) {
+        for row in 0..self.count {
+            let mut x: [&[W]; I] = [&[]; I];
+            for k in 0..I {
+                let len = self.x[k].len() / self.count;
+                x[k] = &self.x[k][row * len..(row + 1) * len];
+            }
+            let count = self.count;
+            let y = self.y.each_mut().map(
+                #[inline(always)]
+                |y| {
+                    let len = y.len() / count;
+                    &mut y[row * len..(row + 1) * len]
+                },
+            );
+            self.kernel.run(self.first + row, x, y);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::par::with_threads;
+    use half::f16;
+
+    /// A row less its largest number, and that number.
+    struct Below;
+
+    impl<W: Compute<Wide = W> + PartialOrd + std::ops::Sub<Output = W>> Row<W, 1, 2> for Below {
+        #[inline(always)]
+        fn run(&self, _: usize, [x]: [&[W]; 1], [y, top]: [&mut [W]; 2]) {
+            let mut largest = x[0];
+            for &v in x {
+                largest = if v > largest { v } else { largest };
+            }
+            for i in 0..x.len() {
+                y[i] = x[i] - largest;
+            }
+            top[0] = largest;
+        }
+    }
+
+    #[test]
+    fn every_row_is_seen_once_in_every_precision_and_on_any_number_of_threads() {
+        for (count, len) in [(0, 3), (1, 1), (3, 7), (1000, 100), (2, 100_000)] {
+            let x: Vec<f32> = (0..count * len).map(|i| (i * 37 % 1024) as f32).collect();
+            let (mut want, mut tops) = (vec![0.0; x.len()], vec![0.0; count]);
+            for row in 0..count {
+                let part = &x[row * len..(row + 1) * len];
+                tops[row] = part.iter().copied().fold(f32::MIN, f32::max);
+                for i in 0..len {
+                    want[row * len + i] = part[i] - tops[row];
+                }
+            }
+            for threads in [1, 3] {
+                with_threads(threads, || {
+                    let (mut y, mut top) = (vec![1.0; x.len()], vec![1.0; count]);
+                    rows(&Below, count, [&x[..]], [&mut y[..], &mut top[..]]);
+                    assert!(y == want && top == tops);
+                    let half: Vec<f16> = x.iter().map(|&v| f16::from_f32(v)).collect();
+                    let mut y = vec![f16::ZERO; x.len()];
+                    let mut top = vec![f16::ZERO; count];
+                    rows(&Below, count, [&half[..]], [&mut y[..], &mut top[..]]);
+                    assert!(y.iter().zip(&want).all(|(a, b)| a.to_f32() == *b));
+                    assert!(top.iter().zip(&tops).all(|(a, b)| a.to_f32() == *b));
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Nonlinear functions between the layers of networks.

@@ -1,0 +1,1 @@
+//! Averages of values, weighted by the likeness of queries and keys.

@@ -1,0 +1,1 @@
+//! Sums over windows of an image, with weights.

@@ -1,0 +1,1 @@
+//! Numbers left out at random, from a key.

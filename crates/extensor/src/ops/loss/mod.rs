@@ -1,0 +1,1 @@
+//! How far predictions are from targets.

@@ -1,0 +1,1 @@
+//! Sums and maxima over windows of an image.
