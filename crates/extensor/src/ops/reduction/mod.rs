@@ -38,7 +38,13 @@ pub(super) struct Group {
 }
 
 impl Group {
+    #[inline]
     pub fn new(op: &'static str, shape: &Shape, axes: &Axes) -> Result<Group> {
+        if *axes == Axes::All && shape.len() <= 4 {
+            let mask = SmallVec::from_buf_and_len([true; 6], shape.len());
+            let count = shape.iter().fold(1usize, |count, &size| count.saturating_mul(size));
+            return Ok(Group { mask, kept: Shape::from(&[1; 4][..shape.len()]), count });
+        }
         let mask = axes.mask(op, shape.len())?;
         let mut kept = shape.clone();
         let mut count = 1usize;
@@ -53,6 +59,9 @@ impl Group {
     pub fn shape(&self, keepdims: bool) -> Shape {
         if keepdims {
             return self.kept.clone();
+        }
+        if self.mask.iter().all(|reduced| *reduced) {
+            return Shape::scalar();
         }
         let sizes = self.kept.iter().zip(&self.mask);
         sizes.filter(|(_, reduced)| !**reduced).map(|(&size, _)| size).collect()
