@@ -68,9 +68,9 @@ fn a_name_that_is_not_there_is_an_error_that_suggests_one() {
 
 #[test]
 fn an_order_that_is_not_available_is_refused_and_not_passed() {
-    let output = extensor(&["check", "exp", "--order", "2"]);
+    let output = extensor(&["check", "exp", "--order", "3"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(err(&output).contains("order 2 is not available"));
+    assert!(err(&output).contains("order 3 is not available"));
     assert!(!extensor(&["check", "exp", "--dtype", "i32"]).status.success());
 }
 

@@ -18,4 +18,5 @@ pub mod random;
 pub mod reduce;
 pub mod reduced;
 pub mod rows;
+pub mod symbol;
 pub mod view;

@@ -9,6 +9,7 @@ use crate::math::{Float, TrigConstants};
 use crate::native::{Compute, Native};
 use crate::number::{Lane, Number, Real};
 use crate::par::parallel_chunks;
+use crate::symbol::Program;
 use crate::view::{Gather, View};
 use std::num::Wrapping;
 
@@ -199,8 +200,22 @@ impl<T: Real<Mask = bool> + Native, F: RealPredicate> Block<T, u8, 1> for RealPr
 }
 
 /// A block for every float type: what is not compiled again for each formula takes one of these.
-pub trait RealBlock<const N: usize>: Block<f32, f32, N> + Block<f64, f64, N> {}
-impl<B: Block<f32, f32, N> + Block<f64, f64, N>, const N: usize> RealBlock<N> for B {}
+pub trait RealBlock<const N: usize>: Block<f32, f32, N> + Block<f64, f64, N> {
+    /// The formula's steps.
+    fn program(&self) -> Program;
+}
+
+impl<F: Formula<N>, const N: usize> RealBlock<N> for Formulas<F> {
+    fn program(&self) -> Program {
+        Program::of(&self.0)
+    }
+}
+
+impl<F: NumberFormula<N>, const N: usize> RealBlock<N> for Numbers<F> {
+    fn program(&self) -> Program {
+        Program::of_number(&self.0)
+    }
+}
 
 macro_rules! blocks_for_all_numbers {
     ($($int:ty),*) => {

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod autodiff;
 pub mod check;
 mod ops;
 mod tensor;

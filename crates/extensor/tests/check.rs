@@ -371,8 +371,8 @@ fn a_plan_that_would_check_nothing_is_an_error() {
     assert_eq!(records(named("exp")), Ok(1));
     assert!(records(named("log*")).unwrap() >= 4);
     assert!(matches!(records(named("expp")), Err(Error::UnknownOperation { .. })));
-    let order = Plan { order: 2, ..Plan::default() };
-    assert!(records(order).unwrap_err().to_string().contains("order 2 is not available"));
+    let order = Plan { order: 3, ..Plan::default() };
+    assert!(records(order).unwrap_err().to_string().contains("order 3 is not available"));
     let none = Plan { dtypes: vec![], ..Plan::default() };
     assert!(records(none).is_err());
 }

@@ -183,7 +183,7 @@ fn each_kind_of_wrong_gradient_is_caught_for_every_operation() {
 }
 
 /// An operation whose backward rule is wrong.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Planted {
     inner: Box<dyn Operation>,
     error: Error,

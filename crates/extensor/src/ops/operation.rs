@@ -5,7 +5,7 @@
 //! know any particular operation.
 
 use super::record::{Class, Record};
-use crate::{Axes, DType, Error, Result, Shape, Tensor, ops};
+use crate::{Axes, DType, Error, Result, Shape, Tensor, autodiff, ops};
 use smallvec::{SmallVec, smallvec};
 use std::fmt::Debug;
 
@@ -25,8 +25,30 @@ pub type Outputs = SmallVec<[Tensor; 1]>;
 /// The gradients for an operation's inputs; `None` for those not wanted.
 pub type Grads = SmallVec<[Option<Tensor>; 3]>;
 
+/// What a clonable operation has: a copy of itself, whatever its type.
+pub trait Boxed {
+    /// The copy.
+    fn boxed(&self) -> Box<dyn Operation>;
+}
+
+impl<T: Operation + Clone> Boxed for T {
+    fn boxed(&self) -> Box<dyn Operation> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Operation> {
+    fn clone(&self) -> Self {
+        (**self).boxed()
+    }
+}
+
 /// An operation with its parameters: a pure function of tensors, and its derivative.
-pub trait Operation: Debug + Send + Sync + 'static {
+///
+/// None of its methods is ever called with a tensor that is being differentiated, but for
+/// [`backward`](Operation::backward) of a [`Class::Elementwise`] or a [`Class::Reduction`] and
+/// [`derivative`](Operation::derivative), which are made of operations and formulas.
+pub trait Operation: Boxed + Debug + Send + Sync + 'static {
     /// Its record in the catalogue.
     fn record(&self) -> &'static Record;
 
@@ -128,6 +150,9 @@ pub(crate) fn spec(shape: Shape, dtype: DType) -> Specs {
 /// Calls an operation: the one door through which every call goes.
 #[inline]
 pub fn apply(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Outputs> {
+    if inputs.iter().any(|x| x.is_traced()) {
+        return autodiff::apply(op, inputs);
+    }
     let specs = op.infer(inputs)?;
     op.forward(inputs, specs)
 }
@@ -179,7 +204,26 @@ pub fn backward(
             return Err(Error::DType { op: name, argument: "grad_output", expected, got });
         }
     }
-    let mut result = op.backward(&Backward { grads, inputs, outputs, wanted })?;
+    backward_of_call(op, grads, inputs, outputs, wanted)
+}
+
+/// [`backward`] for a call that was made, and gradients that fit it.
+pub(crate) fn backward_of_call(
+    op: &dyn Operation,
+    grads: &[&Tensor],
+    inputs: &[&Tensor],
+    outputs: &[&Tensor],
+    wanted: &[bool],
+) -> Result<Grads> {
+    let record = op.record();
+    let name = backward_name(record);
+    let call = Backward { grads, inputs, outputs, wanted };
+    let traced = |list: &[&Tensor]| list.iter().any(|x| x.is_traced());
+    let mut result = if traced(grads) || traced(inputs) || traced(outputs) {
+        autodiff::backward(op, &call)?
+    } else {
+        op.backward(&call)?
+    };
     debug_assert_eq!(result.len(), inputs.len(), "{name}: a gradient for each input");
     for (grad, input) in result.iter_mut().zip(inputs) {
         let Some(value) = grad else { continue };

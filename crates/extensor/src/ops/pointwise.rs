@@ -3,7 +3,7 @@
 
 use super::operation::{Spec, Specs, spec};
 use crate::tensor::{match_float, match_int};
-use crate::{DType, Error, Result, Shape, Tensor, ops, tensor};
+use crate::{DType, Error, Result, Shape, Tensor, autodiff, ops, tensor};
 use extensor_kernels::map::{Block, MaskBlock, NumberBlock, RealBlock};
 use extensor_kernels::map::{RealPredicate, RealPredicates, map, map_slices};
 use extensor_kernels::native::{Compute, Native};
@@ -120,6 +120,9 @@ pub(crate) fn map_real<const N: usize>(
     inputs: [&Tensor; N],
     spec: Spec,
 ) -> Result<Tensor> {
+    if inputs.iter().any(|x| x.is_traced()) {
+        return autodiff::formula(&formula.program(), &inputs, spec);
+    }
     if !all_fit(&inputs, &spec) {
         let fitting = fit_all(op, inputs, &spec)?;
         return map_real(op, formula, fitting.each_ref(), spec);
@@ -157,7 +160,7 @@ pub(crate) fn map_mask<const N: usize>(
     inputs: [&Tensor; N],
     common: Spec,
 ) -> Result<Tensor> {
-    let inputs = fit_all(op, inputs, &common)?;
+    let inputs = fit_all(op, inputs.map(Tensor::primal), &common)?;
     let Spec { shape, dtype } = common;
     let mask = DType::Bool;
     match_float!(dtype, T => Tensor::build(op, shape, mask, |out: &mut [u8]| {
@@ -174,7 +177,7 @@ pub(crate) fn map_bits<const N: usize>(
     inputs: [&Tensor; N],
     shape: Shape,
 ) -> Result<Tensor> {
-    let inputs = fit_all(op, inputs, &Spec { shape: shape.clone(), dtype: DType::Bool })?;
+    let inputs = fit_all(op, inputs.map(Tensor::primal), &Spec { shape: shape.clone(), dtype: DType::Bool })?;
     Tensor::build(op, shape, DType::Bool, |out: &mut [u8]| {
         map::<Wrapping<u8>, u8, N>(predicate, views(&inputs), out)
     })
@@ -189,7 +192,7 @@ pub(crate) fn map_real_mask<F: RealPredicate>(
     let (shape, dtype) = (x.shape().clone(), x.dtype());
     let block = RealPredicates(predicate);
     match_float!(dtype, T => Tensor::build(op, shape, DType::Bool, |out: &mut [u8]| {
-        map::<T, u8, 1>(&block, [x.view()], out)
+        map::<T, u8, 1>(&block, [x.primal().view()], out)
     }), else Err(wrong(op, dtype)))
 }
 

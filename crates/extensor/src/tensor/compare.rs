@@ -154,7 +154,7 @@ impl Tensor {
         super::match_int!(self.dtype(), T => {
             let read = |x: &Tensor| {
                 let mut values = vec![std::num::Wrapping(0); x.len()];
-                extensor_kernels::view::Gather::<T>::new(&x.view::<T>()).read(0, &mut values);
+                extensor_kernels::view::Gather::<T>::new(&x.primal().view::<T>()).read(0, &mut values);
                 values
             };
             let (a, b) = (read(self), read(want));

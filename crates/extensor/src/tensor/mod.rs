@@ -27,6 +27,7 @@ pub use shape::{Axes, Integers, Shape};
 pub(crate) use shape::{Strides, axis_index, broadcast};
 pub(crate) use storage::Storage;
 
+use crate::autodiff::Traced;
 use extensor_kernels::native::Native;
 use extensor_kernels::view::View;
 use std::sync::Arc;
@@ -62,6 +63,8 @@ enum Memory {
     Own(Storage),
     /// That of the tensor which this one is a view of (and which is no view itself).
     Of(Tensor),
+    /// That of the value of a tensor which is being differentiated.
+    Traced(Box<Traced>),
 }
 
 impl Tensor {
@@ -117,6 +120,7 @@ impl Tensor {
         match &self.0.memory {
             Memory::Own(_) => self,
             Memory::Of(owner) => owner,
+            Memory::Traced(traced) => traced.value.owner(),
         }
     }
 
@@ -125,12 +129,45 @@ impl Tensor {
         match &self.0.memory {
             Memory::Own(storage) => storage,
             Memory::Of(owner) => owner.storage(),
+            Memory::Traced(traced) => traced.value.storage(),
         }
+    }
+
+    /// What differentiation knows of the tensor, if it is under way.
+    #[inline]
+    pub(crate) fn traced(&self) -> Option<&Traced> {
+        match &self.0.memory {
+            Memory::Traced(traced) => Some(traced),
+            _ => None,
+        }
+    }
+
+    /// Whether the tensor is being differentiated: whatever is done to it must go through
+    /// [`apply`](crate::operation::apply), or its gradient is lost.
+    #[inline]
+    pub(crate) fn is_traced(&self) -> bool {
+        self.traced().is_some()
+    }
+
+    /// The tensor without anything that differentiation knows of it.
+    pub(crate) fn primal(&self) -> &Tensor {
+        let mut x = self;
+        while let Some(traced) = x.traced() {
+            x = &traced.value;
+        }
+        x
+    }
+
+    /// A tensor with the value's elements that is being differentiated.
+    pub(crate) fn from_traced(traced: Traced) -> Tensor {
+        let (layout, dtype) = (traced.value.layout().clone(), traced.value.dtype());
+        Tensor(Arc::new(Inner { memory: Memory::Traced(Box::new(traced)), layout, dtype }))
     }
 
     /// The tensor's elements as the kernels see them. `T` must be the dtype's stored type.
     #[inline]
     pub(crate) fn view<T: Native>(&self) -> View<'_, T> {
+        debug_assert!(!self.is_traced(), "an operation reads a traced tensor's elements");
         debug_assert_eq!(size_of::<T>(), self.dtype().size());
         let Layout { shape, strides, offset } = &self.0.layout;
         View::new(self.storage().as_slice(), *offset, shape, strides)
@@ -139,6 +176,7 @@ impl Tensor {
     /// The elements as a slice, if they lie in row-major order. `T` as for [`view`](Self::view).
     #[inline]
     pub(crate) fn contiguous_slice<T: Native>(&self) -> Option<&[T]> {
+        debug_assert!(!self.is_traced(), "an operation reads a traced tensor's elements");
         debug_assert_eq!(size_of::<T>(), self.dtype().size());
         let start = self.0.layout.offset;
         let all = self.is_contiguous().then(|| self.storage().as_slice())?;
@@ -153,6 +191,7 @@ impl Tensor {
     /// Another look at the same memory.
     #[inline]
     pub(crate) fn with_layout(&self, layout: Layout) -> Tensor {
+        debug_assert!(!self.is_traced(), "a view of a traced tensor that is not an operation");
         let memory = Memory::Of(self.owner().clone());
         Tensor(Arc::new(Inner { memory, layout, dtype: self.dtype() }))
     }

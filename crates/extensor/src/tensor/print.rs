@@ -111,7 +111,7 @@ impl Tensor {
                 strides: Default::default(),
                 offset: at as usize,
             };
-            self.with_layout(one)
+            self.primal().with_layout(one)
         };
         match self.dtype().kind() {
             Kind::Bool => {

@@ -28,7 +28,7 @@ impl Tensor {
             let (expected, got) = ("one element".into(), self.shape().clone());
             return Err(Error::Shape { op: "item", argument: "the tensor", expected, got });
         }
-        Ok(E::load(self.view::<E::Stored>().data()[self.layout().offset]))
+        Ok(E::load(self.primal().view::<E::Stored>().data()[self.layout().offset]))
     }
 
     /// The element at an index along each axis.
@@ -50,14 +50,14 @@ impl Tensor {
             }
             at += i as isize * layout.strides[axis];
         }
-        Ok(E::load(self.view::<E::Stored>().data()[at as usize]))
+        Ok(E::load(self.primal().view::<E::Stored>().data()[at as usize]))
     }
 
     /// The elements in row-major order, one after the other.
     pub fn iter<E: Element>(&self) -> Result<impl Iterator<Item = E> + '_> {
         self.expect_dtype::<E>("iter")?;
         let len = self.len();
-        let gather = Gather::new(&self.view::<E::Stored>());
+        let gather = Gather::new(&self.primal().view::<E::Stored>());
         const PIECE: usize = 256;
         Ok((0..len.div_ceil(PIECE)).flat_map(move |piece| {
             let start = piece * PIECE;
@@ -75,7 +75,7 @@ impl Tensor {
         if self.dtype() != E::DTYPE {
             return None;
         }
-        self.view::<E>().as_slice()
+        self.primal().view::<E>().as_slice()
     }
 
     /// All elements as `f64`, in row-major order, whatever the dtype (true is 1; 64-bit integers
@@ -84,7 +84,7 @@ impl Tensor {
     pub fn to_f64_vec(&self) -> Vec<f64> {
         fn all<T: extensor_kernels::native::Native>(x: &Tensor, f: impl Fn(T) -> f64) -> Vec<f64> {
             let mut values = vec![T::ZERO; x.len()];
-            Gather::new(&x.view::<T>()).read(0, &mut values);
+            Gather::new(&x.primal().view::<T>()).read(0, &mut values);
             values.into_iter().map(f).collect()
         }
         match_float!(self.dtype(), T => all::<T>(self, |v| v.into()), else {

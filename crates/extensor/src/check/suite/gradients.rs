@@ -52,7 +52,7 @@ fn words(error: &crate::Error) -> std::result::Result<f64, String> {
 }
 
 /// The worst error of a report in which everything could be differentiated; its text otherwise.
-fn settled(report: &Report) -> std::result::Result<f64, String> {
+pub(super) fn settled(report: &Report) -> std::result::Result<f64, String> {
     if report.passed() && report.kink_count == 0 {
         Ok(report.worst_ratio())
     } else {

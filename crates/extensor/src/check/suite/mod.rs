@@ -2,10 +2,12 @@
 //!
 //! For each operation × sample × dtype × arrangement in memory: it runs, gives the same bits again
 //! and in every arrangement, its gradient agrees with differences, projections, the Taylor remainder
-//! and the adjoint identity, reduced precisions agree with `f64` on the same inputs, values that the
+//! and the adjoint identity, automatic differentiation gives the same in both modes (and second
+//! derivatives that agree with differences of the first), reduced precisions agree with `f64` on the same inputs, values that the
 //! record says are not needed are not read, the same tensor may be both operands, gradients at kinks
 //! are finite, and everything wrong is refused with an error that says what was expected.
 
+mod autodiff;
 mod call;
 mod gradients;
 mod refusals;
@@ -29,7 +31,7 @@ pub struct Plan {
     pub dtypes: Vec<DType>,
     /// Where samples and cotangents come from.
     pub seed: u64,
-    /// How many times to differentiate; 1 so far.
+    /// How many times to differentiate: 1 or 2.
     pub order: u8,
 }
 
@@ -44,12 +46,8 @@ impl Plan {
     /// nothing.
     pub fn records(&self) -> Result<Vec<&'static Record>> {
         let fail = |reason: String| Err(Error::Check { op: "check".into(), reason });
-        if self.order != 1 {
-            return fail(format!(
-                "order {} is not available: second derivatives need automatic differentiation, \
-                 which this version does not have yet; only order 1 is",
-                self.order
-            ));
+        if !matches!(self.order, 1 | 2) {
+            return fail(format!("order {} is not available; 1 and 2 are", self.order));
         }
         if self.dtypes.is_empty() {
             return fail("no dtype was chosen".into());
@@ -176,6 +174,7 @@ pub fn examine(record: &'static Record, plan: &Plan, build: Build<'_>) -> Outcom
             }
             if plan.dtypes.contains(&DType::F64) {
                 gradients::check(log, &*op, number, sample, plan.seed)?;
+                autodiff::check(log, &*op, number, sample, plan.seed, plan.order)?;
             }
             Ok(())
         });

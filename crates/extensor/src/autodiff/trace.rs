@@ -1,0 +1,145 @@
+//! Traced tensors, and what an operation on them does.
+
+use super::node::{Call, Node, Parent, Saved};
+use crate::operation::{self, Operation, Outputs, forward_derivative, input_name};
+use crate::record::Class;
+use crate::{Error, Result, Tensor};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A tensor's value one level down, and what is known of it at its level.
+pub(crate) struct Traced {
+    pub level: u64,
+    pub value: Tensor,
+    pub mark: Mark,
+}
+
+/// What a level knows of a value.
+pub(crate) enum Mark {
+    /// In reverse mode: which output of which call it is.
+    Reverse { node: Arc<Node>, output: usize },
+    /// In forward mode: its tangent.
+    Forward { tangent: Tensor },
+}
+
+/// A new level, above all that exist: a call that begins later is inside, or has nothing to do with
+/// those that have begun.
+pub(super) fn new_level() -> u64 {
+    static LEVELS: AtomicU64 = AtomicU64::new(1);
+    LEVELS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The tensor one level down if it is traced at `level`, and its mark.
+pub(super) fn unwrap(x: &Tensor, level: u64) -> (&Tensor, Option<&Mark>) {
+    match x.traced() {
+        Some(traced) if traced.level == level => (&traced.value, Some(&traced.mark)),
+        _ => (x, None),
+    }
+}
+
+/// Calls an operation on tensors of which some are traced.
+#[cold]
+#[inline(never)]
+pub(crate) fn apply(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Outputs> {
+    let level = inputs.iter().filter_map(|x| x.traced()).map(|t| t.level).max().unwrap_or(0);
+    let mut values: SmallVec<[&Tensor; 4]> = SmallVec::new();
+    let mut marks: SmallVec<[Option<&Mark>; 4]> = SmallVec::new();
+    for x in inputs {
+        let (value, mark) = unwrap(x, level);
+        values.push(value);
+        marks.push(mark);
+    }
+    let outputs = operation::apply(op, &values)?;
+    let record = op.record();
+    // A comparison, an index: constant wherever it has a derivative at all.
+    if record.class == Class::Constant {
+        return Ok(outputs);
+    }
+    for (i, mark) in marks.iter_mut().enumerate() {
+        if mark.is_some() && !record.differentiable_input(i) {
+            let argument = input_name(record, i);
+            let reason = "it is a constant of the operation; pass it through stop_gradient";
+            return Err(Error::NotDifferentiable { op: record.name, argument, reason });
+        }
+    }
+    if !outputs.iter().any(|y| y.dtype().is_float()) {
+        return Ok(outputs);
+    }
+    let forward = marks.iter().flatten().any(|mark| matches!(mark, Mark::Forward { .. }));
+    if forward {
+        push_forward(op, level, &values, &marks, outputs)
+    } else {
+        Ok(note(op, level, &values, &marks, outputs))
+    }
+}
+
+/// Forward mode: the tangents of the outputs are computed along.
+fn push_forward(
+    op: &dyn Operation,
+    level: u64,
+    values: &[&Tensor],
+    marks: &[Option<&Mark>],
+    outputs: Outputs,
+) -> Result<Outputs> {
+    let mut tangents: SmallVec<[Option<&Tensor>; 4]> = SmallVec::new();
+    for mark in marks {
+        tangents.push(match mark {
+            Some(Mark::Forward { tangent }) => Some(tangent),
+            _ => None,
+        });
+    }
+    let along = {
+        let outputs: SmallVec<[&Tensor; 2]> = outputs.iter().collect();
+        forward_derivative(op, values, &outputs, &tangents)?
+    };
+    let mut along = along.into_iter();
+    Ok(outputs
+        .into_iter()
+        .map(|value| match along.next() {
+            Some(tangent) => {
+                Tensor::from_traced(Traced { level, value, mark: Mark::Forward { tangent } })
+            }
+            None => value,
+        })
+        .collect())
+}
+
+/// Reverse mode: the call is noted, with what its rule needs.
+fn note(
+    op: &dyn Operation,
+    level: u64,
+    values: &[&Tensor],
+    marks: &[Option<&Mark>],
+    outputs: Outputs,
+) -> Outputs {
+    let record = op.record();
+    let results = record.results(outputs.len());
+    let mut parents: SmallVec<[Option<Parent>; 3]> = SmallVec::new();
+    for mark in marks {
+        parents.push(match mark {
+            Some(Mark::Reverse { node, output }) => {
+                Some(Parent { node: node.clone(), output: *output })
+            }
+            _ => None,
+        });
+    }
+    let needs = record.needs;
+    let mut inputs: SmallVec<[Saved; 3]> = SmallVec::new();
+    for (i, x) in values.iter().enumerate() {
+        inputs.push(Saved::new(x, needs.inputs() || !record.differentiable_input(i)));
+    }
+    let mut saved: SmallVec<[Saved; 1]> = SmallVec::new();
+    for (k, y) in outputs.iter().enumerate() {
+        saved.push(Saved::new(y, needs.output(k, results)));
+    }
+    let node = Node::new(Some(Call { op: op.boxed(), parents, inputs, outputs: saved, results }));
+    let wrap = |(output, value): (usize, Tensor)| {
+        if output >= results || !value.dtype().is_float() {
+            return value;
+        }
+        let mark = Mark::Reverse { node: node.clone(), output };
+        Tensor::from_traced(Traced { level, value, mark })
+    };
+    outputs.into_iter().enumerate().map(wrap).collect()
+}

@@ -1,0 +1,318 @@
+//! Trees: values made of tensors, which transformations look into.
+
+use crate::{Result, Tensor};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::BuildHasher;
+
+/// Something made of tensors: a tensor, a tuple, an array, a vector, an option or a map of such
+/// things, or any struct of them with `#[derive(Tree)]`.
+///
+/// Numbers, strings and `bool` are trees without leaves, which stay as they are.
+pub trait Tree: Sized {
+    /// Calls `f` with every leaf and where it is, in an order that depends on the structure alone.
+    fn visit<'a>(
+        &'a self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> Result<()>,
+    ) -> Result<()>;
+
+    /// The same structure with every leaf replaced by what `f` makes of it, in the order of
+    /// [`visit`](Tree::visit).
+    fn map(
+        &self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
+    ) -> Result<Self>;
+}
+
+/// Where a leaf is in a tree; prints as `layers.0.weight`.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    part: Part<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Part<'a> {
+    Root,
+    Name(&'a str),
+    Index(usize),
+}
+
+impl<'a> Path<'a> {
+    /// The tree itself.
+    pub const ROOT: Path<'static> = Path { parent: None, part: Part::Root };
+
+    /// The field of this name.
+    pub fn field(&'a self, name: &'a str) -> Path<'a> {
+        Path { parent: Some(self), part: Part::Name(name) }
+    }
+
+    /// The item of this number.
+    pub fn item(&'a self, index: usize) -> Path<'a> {
+        Path { parent: Some(self), part: Part::Index(index) }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent
+            && !matches!(parent.part, Part::Root)
+        {
+            write!(f, "{parent}.")?;
+        }
+        match self.part {
+            Part::Root => f.write_str("the argument"),
+            Part::Name(name) => f.write_str(name),
+            Part::Index(index) => write!(f, "{index}"),
+        }
+    }
+}
+
+/// The leaves of a tree, in order.
+pub fn leaves<T: Tree>(tree: &T) -> Vec<&Tensor> {
+    let mut found = Vec::new();
+    // Collecting cannot fail.
+    let _ = tree.visit(&Path::ROOT, &mut |_, x| {
+        found.push(x);
+        Ok(())
+    });
+    found
+}
+
+/// The leaves of a tree with their names, in order.
+///
+/// ```
+/// use extensor::{autodiff::named_leaves, tensor};
+/// let model = vec![(tensor(1.0), tensor(2.0)), (tensor(3.0), tensor(4.0))];
+/// let names: Vec<String> = named_leaves(&model).into_iter().map(|(name, _)| name).collect();
+/// assert_eq!(names, ["0.0", "0.1", "1.0", "1.1"]);
+/// ```
+pub fn named_leaves<T: Tree>(tree: &T) -> Vec<(String, &Tensor)> {
+    let mut found = Vec::new();
+    let _ = tree.visit(&Path::ROOT, &mut |path, x| {
+        found.push((path.to_string(), x));
+        Ok(())
+    });
+    found
+}
+
+/// The same structure with other leaves.
+pub fn map<T: Tree>(tree: &T, mut f: impl FnMut(&Tensor) -> Result<Tensor>) -> Result<T> {
+    tree.map(&Path::ROOT, &mut |_, x| f(x))
+}
+
+/// The same structure with leaves made of those of two trees of that structure.
+pub fn zip_map<T: Tree>(
+    a: &T,
+    b: &T,
+    mut f: impl FnMut(&Tensor, &Tensor) -> Result<Tensor>,
+) -> Result<T> {
+    let others = leaves(b);
+    let mut others = others.into_iter();
+    let mut missing = false;
+    let made = a.map(&Path::ROOT, &mut |_, x| match others.next() {
+        Some(y) => f(x, y),
+        None => {
+            missing = true;
+            Ok(x.clone())
+        }
+    })?;
+    if missing || others.next().is_some() {
+        let [expected, got] = [a, b].map(|tree| format!("{} leaves", leaves(tree).len()));
+        return Err(crate::Error::Inputs { op: "zip_map", expected, got });
+    }
+    Ok(made)
+}
+
+impl Tree for Tensor {
+    fn visit<'a>(
+        &'a self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> Result<()>,
+    ) -> Result<()> {
+        f(path, self)
+    }
+    fn map(
+        &self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
+    ) -> Result<Self> {
+        f(path, self)
+    }
+}
+
+macro_rules! no_leaves {
+    ($($t:ty),*) => {$(
+        impl Tree for $t {
+            fn visit<'a>(
+                &'a self,
+                _: &Path<'_>,
+                _: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> Result<()>,
+            ) -> Result<()> {
+                Ok(())
+            }
+            fn map(
+                &self,
+                _: &Path<'_>,
+                _: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
+            ) -> Result<Self> {
+                Ok(self.clone())
+            }
+        }
+    )*};
+}
+no_leaves!(bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64, String, &'static str);
+no_leaves!((), crate::Key, crate::DType, crate::Shape);
+
+macro_rules! tuples {
+    ($($name:ident $index:tt),*) => {
+        impl<$($name: Tree),*> Tree for ($($name,)*) {
+            fn visit<'a>(
+                &'a self,
+                path: &Path<'_>,
+                f: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> Result<()>,
+            ) -> Result<()> {
+                $(self.$index.visit(&path.item($index), f)?;)*
+                Ok(())
+            }
+            fn map(
+                &self,
+                path: &Path<'_>,
+                f: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
+            ) -> Result<Self> {
+                Ok(($(self.$index.map(&path.item($index), f)?,)*))
+            }
+        }
+    };
+}
+tuples!(A 0);
+tuples!(A 0, B 1);
+tuples!(A 0, B 1, C 2);
+tuples!(A 0, B 1, C 2, D 3);
+tuples!(A 0, B 1, C 2, D 3, E 4);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+
+impl<T: Tree> Tree for Vec<T> {
+    fn visit<'a>(
+        &'a self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let mut items = self.iter().enumerate();
+        items.try_for_each(|(i, item)| item.visit(&path.item(i), f))
+    }
+    fn map(
+        &self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
+    ) -> Result<Self> {
+        self.iter().enumerate().map(|(i, item)| item.map(&path.item(i), f)).collect()
+    }
+}
+
+impl<T: Tree, const N: usize> Tree for [T; N] {
+    fn visit<'a>(
+        &'a self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let mut items = self.iter().enumerate();
+        items.try_for_each(|(i, item)| item.visit(&path.item(i), f))
+    }
+    fn map(
+        &self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
+    ) -> Result<Self> {
+        let mut made = Vec::with_capacity(N);
+        for (i, item) in self.iter().enumerate() {
+            made.push(item.map(&path.item(i), f)?);
+        }
+        Ok(made.try_into().unwrap_or_else(|_| unreachable!("as many items as there were")))
+    }
+}
+
+impl<T: Tree> Tree for Option<T> {
+    fn visit<'a>(
+        &'a self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> Result<()>,
+    ) -> Result<()> {
+        self.iter().try_for_each(|item| item.visit(path, f))
+    }
+    fn map(
+        &self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
+    ) -> Result<Self> {
+        self.as_ref().map(|item| item.map(path, f)).transpose()
+    }
+}
+
+impl<T: Tree> Tree for Box<T> {
+    fn visit<'a>(
+        &'a self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> Result<()>,
+    ) -> Result<()> {
+        (**self).visit(path, f)
+    }
+    fn map(
+        &self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
+    ) -> Result<Self> {
+        Ok(Box::new((**self).map(path, f)?))
+    }
+}
+
+impl<T: Tree> Tree for BTreeMap<String, T> {
+    fn visit<'a>(
+        &'a self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> Result<()>,
+    ) -> Result<()> {
+        self.iter().try_for_each(|(name, item)| item.visit(&path.field(name), f))
+    }
+    fn map(
+        &self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
+    ) -> Result<Self> {
+        let mut made = BTreeMap::new();
+        for (name, item) in self {
+            made.insert(name.clone(), item.map(&path.field(name), f)?);
+        }
+        Ok(made)
+    }
+}
+
+/// In the order of the names.
+impl<T: Tree, S: BuildHasher + Default> Tree for HashMap<String, T, S> {
+    fn visit<'a>(
+        &'a self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let mut items: Vec<_> = self.iter().collect();
+        items.sort_by_key(|(name, _)| *name);
+        items.into_iter().try_for_each(|(name, item)| item.visit(&path.field(name), f))
+    }
+    fn map(
+        &self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
+    ) -> Result<Self> {
+        let mut items: Vec<_> = self.iter().collect();
+        items.sort_by_key(|(name, _)| *name);
+        let mut made = HashMap::default();
+        for (name, item) in items {
+            made.insert(name.clone(), item.map(&path.field(name), f)?);
+        }
+        Ok(made)
+    }
+}
