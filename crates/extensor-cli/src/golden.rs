@@ -2,11 +2,13 @@
 //!
 //! A folder holds `manifest.json`, which names the calls, and `tensors.safetensors`, which holds
 //! their inputs, outputs and gradients in `f64`. For each case the operation of that name is called
-//! with its inputs and parameters, and its backward rule with the cotangent; again with every input
+//! with its inputs and parameters, its backward rule with the cotangent, and both again under
+//! automatic differentiation, with forward mode and both second derivatives; again with every input
 //! in each strided arrangement; again in `f32`; and in `f16` and `bf16`, judged against `f64` on the
 //! same rounded inputs. A case that names an operation, input or parameter that the catalogue lacks
 //! fails.
 
+use extensor::autodiff::{hvp, hvp_reverse, jvp, vjp};
 use extensor::check::Arrangement;
 use extensor::operation::{self, Operation, apply, input_name};
 use extensor::params::{Params, Value};
@@ -51,6 +53,8 @@ struct Case {
     inputs: Vec<String>,
     #[serde(default)]
     grads: Vec<String>,
+    #[serde(default)]
+    hvp: bool,
 }
 
 /// Runs the cases of a folder whose operation `chosen` accepts; `progress` is told how many there
@@ -116,12 +120,15 @@ struct Call<'a> {
     cotangent: Option<Tensor>,
     /// In the order of the inputs.
     grads: Vec<(&'a str, Tensor)>,
+    /// Along which the gradient is differentiated, and what that gives.
+    second: Option<[Vec<Tensor>; 2]>,
 }
 
 fn check_case(case: &Case, tensors: &SafeTensors) -> Result<(), String> {
     let call = load(case, tensors)?;
     let exact = Tolerance::of(DType::F64);
     call.agrees(&call.inputs, exact)?;
+    call.second(exact)?;
     for arrangement in Arrangement::STRIDED {
         let arranged = call.inputs.iter().map(|x| arrangement.of(x));
         let arranged: Vec<Tensor> = arranged.collect::<Result<_, _>>().map_err(text)?;
@@ -165,8 +172,17 @@ fn load<'a>(case: &'a Case, tensors: &SafeTensors) -> Result<Call<'a>, String> {
         out: get("out")?,
         cotangent: if wanted.contains(&true) { Some(get("cotangent")?) } else { None },
         grads: differentiated
+            .clone()
             .map(|name| Ok((name.as_str(), get(&format!("grad/{name}"))?)))
             .collect::<Result<_, String>>()?,
+        second: if case.hvp {
+            let all = |kind: &str| -> Result<Vec<Tensor>, String> {
+                differentiated.clone().map(|name| get(&format!("{kind}/{name}"))).collect()
+            };
+            Some([all("tangent")?, all("hvp")?])
+        } else {
+            None
+        },
         wanted,
     })
 }
@@ -207,8 +223,63 @@ impl Call<'_> {
             let (got, expected) = (found.len(), self.grads.len());
             return Err(format!("{got} gradients came back, expected {expected}"));
         }
-        for (got, (name, want)) in found.iter().zip(&self.grads) {
+        let (_, pullback) = vjp(|x: &Vec<Tensor>| self.result(inputs, x), &self.moving(inputs))
+            .map_err(|error| format!("under vjp: {error}"))?;
+        let traced = pullback.call(&cotangent).map_err(text)?;
+        for ((got, traced), (name, want)) in found.iter().zip(&traced).zip(&self.grads) {
             close(&format!("grad/{name}"), got, want, tolerance)?;
+            close(&format!("grad/{name} by autodiff"), traced, want, tolerance)?;
+        }
+        Ok(())
+    }
+
+    /// The inputs differentiated by.
+    fn moving(&self, inputs: &[Tensor]) -> Vec<Tensor> {
+        let moving = inputs.iter().zip(&self.wanted).filter(|(_, wanted)| **wanted);
+        moving.map(|(x, _)| x.clone()).collect()
+    }
+
+    /// The result, with these tensors in place of the inputs differentiated by.
+    fn result(&self, inputs: &[Tensor], moving: &[Tensor]) -> extensor::Result<Tensor> {
+        let mut moving = moving.iter();
+        let at = inputs.iter().zip(&self.wanted);
+        let at = at.map(|(x, &wanted)| if wanted { moving.next().unwrap_or(x) } else { x });
+        let at: Vec<&Tensor> = at.collect();
+        Ok(apply(&*self.op, &at)?.swap_remove(0))
+    }
+
+    /// Forward mode is the adjoint of the gradient, and both second derivatives are those stored.
+    fn second(&self, tolerance: Tolerance) -> Result<(), String> {
+        let (Some([tangents, want]), Some(cotangent)) = (&self.second, &self.cotangent) else {
+            return Ok(());
+        };
+        let moving = self.moving(&self.inputs);
+        let along = jvp(|x: &Vec<Tensor>| self.result(&self.inputs, x), &moving, tangents);
+        let (_, along) = along.map_err(|error| format!("under jvp: {error}"))?;
+        let inner = |a: &Tensor, b: &Tensor| {
+            let terms = a.to_f64_vec().into_iter().zip(b.to_f64_vec()).map(|(x, y)| x * y);
+            terms.fold((0.0, 0.0), |(sum, size), t| (sum + t, size + f64::abs(t)))
+        };
+        let (left, size) = inner(cotangent, &along);
+        let pairs = self.grads.iter().zip(tangents).map(|((_, g), t)| inner(g, t));
+        let (right, other) = pairs.fold((0.0, 0.0), |(a, b), (x, y)| (a + x, b + y));
+        let bound = tolerance.absolute + tolerance.relative * (size + other);
+        if !((left - right).abs() <= bound) {
+            return Err(format!("<w, Jv> = {left:?} is not <grad, v> = {right:?}"));
+        }
+        let f = |x: &Vec<Tensor>| {
+            let y = self.result(&self.inputs, x)?;
+            extensor::sum(&extensor::multiply(&y, cotangent)?, .., false)
+        };
+        let ways = [
+            ("forward over reverse", hvp(f, &moving, tangents)),
+            ("reverse over reverse", hvp_reverse(f, &moving, tangents)),
+        ];
+        for (way, found) in ways {
+            let found = found.map_err(|error| format!("{way}: {error}"))?;
+            for ((got, want), (name, _)) in found.iter().zip(want).zip(&self.grads) {
+                close(&format!("hvp/{name}, {way},"), got, want, tolerance)?;
+            }
         }
         Ok(())
     }
