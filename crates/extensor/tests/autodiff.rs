@@ -98,3 +98,119 @@ fn reduced_precision_has_gradients_of_its_own_dtype() -> Result<()> {
     assert_eq!(dx.to_f64_vec(), [1.0; 3]);
     Ok(())
 }
+
+/// A function of a few operations.
+fn rich(x: &Tensor) -> Result<Tensor> {
+    sum(&multiply(&sin(x)?, &exp(&(x * x))?)?, .., false)
+}
+
+#[test]
+fn checkpointed_derivatives_have_the_bits_of_plain_ones_at_every_order() -> Result<()> {
+    let (x, v) = (tensor([0.3, -0.8, 0.5]), tensor([1.0, 0.5, -2.0]));
+    let saved = |x: &Tensor| checkpoint(rich, x);
+    let bits = |x: Tensor| x.to_f64_vec();
+    assert_eq!(bits(grad(saved, &x)?), bits(grad(rich, &x)?));
+    assert_eq!(bits(hvp(saved, &x, &v)?), bits(hvp(rich, &x, &v)?));
+    assert_eq!(bits(hvp_reverse(saved, &x, &v)?), bits(hvp_reverse(rich, &x, &v)?));
+    assert_eq!(bits(jvp(saved, &x, &v)?.1), bits(jvp(rich, &x, &v)?.1));
+    Ok(())
+}
+
+#[test]
+fn what_a_checkpointed_function_captures_gets_its_gradient() -> Result<()> {
+    let x = tensor([0.3, -0.8]);
+    let f = |(x, w): &(Tensor, Tensor)| {
+        let w = w.clone();
+        sum(&checkpoint(move |x: &Tensor| exp(&sin(&(x * &w))?), x)?, .., false)
+    };
+    let plain = |(x, w): &(Tensor, Tensor)| sum(&exp(&sin(&(x * w))?)?, .., false);
+    let args = (x, tensor([0.7, 1.9]));
+    let (found, want) = (grad(f, &args)?, grad(plain, &args)?);
+    assert_eq!(found.0.to_f64_vec(), want.0.to_f64_vec());
+    assert_eq!(found.1.to_f64_vec(), want.1.to_f64_vec());
+    Ok(())
+}
+
+#[test]
+fn custom_rules_serve_every_mode_and_order_they_can() -> Result<()> {
+    let (x, v) = (tensor([0.3, -0.8, 0.5]), tensor([1.0, 0.5, -2.0]));
+    let total = |y: Tensor| sum(&y, .., false);
+    let close = |a: &Tensor, b: &Tensor| a.allclose(b, Tolerance::new(1e-14, 1e-14));
+    let cube = custom_vjp(
+        |x: &Tensor| Ok((x * x * x, x.clone())),
+        |x: &Tensor, g: &Tensor| Ok(g * &tensor(3.0) * x * x),
+    );
+    let plain = |x: &Tensor| total(x * x * x);
+    let own = |x: &Tensor| total(cube(x)?);
+    assert!(close(&grad(own, &x)?, &grad(plain, &x)?));
+    assert!(close(&hvp_reverse(own, &x, &v)?, &hvp_reverse(plain, &x, &v)?));
+    let cube = custom_jvp(
+        |x: &Tensor| Ok(x * x * x),
+        |x: &Tensor, t: &Tensor| Ok(t * &tensor(3.0) * x * x),
+    );
+    let own = |x: &Tensor| total(cube(x)?);
+    assert!(close(&grad(own, &x)?, &grad(plain, &x)?));
+    assert!(close(&jvp(own, &x, &v)?.1, &jvp(plain, &x, &v)?.1));
+    assert!(close(&hvp(own, &x, &v)?, &hvp(plain, &x, &v)?));
+    assert!(close(&hvp_reverse(own, &x, &v)?, &hvp_reverse(plain, &x, &v)?));
+    // A wrong rule is used, not silently replaced by a right one.
+    let wrong = custom_vjp(
+        |x: &Tensor| Ok((x * x, x.clone())),
+        |_: &Tensor, g: &Tensor| Ok(g * &tensor(7.0)),
+    );
+    assert_eq!(grad(|x| total(wrong(x)?), &x)?.to_f64_vec(), [7.0; 3]);
+    Ok(())
+}
+
+#[test]
+fn linearize_gives_the_derivative_without_calling_again() -> Result<()> {
+    let calls = std::cell::Cell::new(0);
+    let f = |x: &Tensor| {
+        calls.set(calls.get() + 1);
+        exp(&sin(x)?)
+    };
+    let x = tensor([0.3, -0.8]);
+    let (_, linear) = linearize(f, &x)?;
+    for v in [[1.0, 0.0], [0.5, -2.0]] {
+        let want = jvp(|x: &Tensor| exp(&sin(x)?), &x, &tensor(v))?.1;
+        assert!(linear.call(&tensor(v))?.allclose(&want, Tolerance::new(1e-15, 1e-15)));
+    }
+    assert_eq!(calls.get(), 1);
+    Ok(())
+}
+
+#[test]
+fn jacobians_in_both_modes_and_hessians_agree() -> Result<()> {
+    let x = tensor([0.3, -0.8, 0.5]);
+    let f = |x: &Tensor| extensor::cumsum(&exp(x)?, 0);
+    let close = |a: &Tensor, b: &Tensor| a.allclose(b, Tolerance::new(1e-14, 1e-14));
+    assert!(close(&jacobian_forward(f, &x)?, &jacobian_reverse(f, &x)?));
+    let h = hessian(rich, &x)?;
+    assert_eq!(h.shape(), [3, 3]);
+    assert!(close(&h, &extensor::transpose(&h, None)?));
+    let empty = Tensor::zeros([0], DType::F64)?;
+    assert_eq!(jacobian(|x| exp(x), &empty)?.shape(), [0, 0]);
+    Ok(())
+}
+
+#[test]
+fn graphs_cross_threads() -> Result<()> {
+    let (y, pullback) = vjp(rich, &tensor([0.3, -0.8]))?;
+    let there = std::thread::spawn(move || pullback.call(&tensor(1.0))).join().unwrap()?;
+    assert_eq!(there.to_f64_vec(), grad(rich, &tensor([0.3, -0.8]))?.to_f64_vec());
+    assert!(y.item::<f64>().is_ok());
+    Ok(())
+}
+
+#[test]
+fn results_can_be_looked_at_half_way() -> Result<()> {
+    let f = |x: &Tensor| {
+        let y = x * x;
+        assert_eq!(number(&y), 9.0);
+        assert!(format!("{y}").contains('9'), "{y}");
+        let factor = if number(&y) > 5.0 { 10.0 } else { 1.0 };
+        Ok(y * tensor(factor))
+    };
+    assert_eq!(number(&grad(f, &tensor(3.0))?), 60.0);
+    Ok(())
+}

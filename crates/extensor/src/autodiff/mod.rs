@@ -9,6 +9,8 @@
 //!
 //! This module must not know any particular operation: derivatives come from operations' own rules.
 
+mod checkpoint;
+mod custom;
 mod formula;
 mod node;
 mod pull;
@@ -19,5 +21,7 @@ mod tree;
 pub(crate) use formula::formula;
 pub(crate) use pull::backward;
 pub(crate) use trace::{Traced, apply};
+pub use checkpoint::*;
+pub use custom::{custom_jvp, custom_vjp};
 pub use transform::*;
 pub use tree::*;

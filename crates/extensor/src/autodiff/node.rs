@@ -69,7 +69,7 @@ impl Saved {
 }
 
 impl Node {
-    pub fn new(call: Option<Call>) -> Arc<Node> {
+    pub(super) fn new(call: Option<Call>) -> Arc<Node> {
         static NODES: AtomicU64 = AtomicU64::new(0);
         Arc::new(Node { id: NODES.fetch_add(1, Ordering::Relaxed), call })
     }

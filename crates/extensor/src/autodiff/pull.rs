@@ -17,7 +17,9 @@ use smallvec::{SmallVec, smallvec};
 #[cold]
 pub(crate) fn backward(op: &dyn Operation, call: &Backward<'_>) -> Result<Grads> {
     match op.record().class {
-        Class::Elementwise | Class::Reduction | Class::Constant => op.backward(call),
+        Class::Elementwise | Class::Reduction | Class::Composite | Class::Constant => {
+            op.backward(call)
+        }
         Class::Linear | Class::Affine => {
             let mut grads: Grads = SmallVec::from_elem(None, call.inputs.len());
             // The outputs come along for the sake of the auxiliary ones.
@@ -36,7 +38,7 @@ pub(crate) fn backward(op: &dyn Operation, call: &Backward<'_>) -> Result<Grads>
 
 /// The gradients of a [`Class::General`]: its derivative along a tangent is linear in the tangent,
 /// and the gradient is that map's transpose.
-fn transposed(op: &dyn Operation, call: &Backward<'_>) -> Result<Grads> {
+pub(super) fn transposed(op: &dyn Operation, call: &Backward<'_>) -> Result<Grads> {
     let level = new_level();
     let mut arguments: SmallVec<[Option<u64>; 4]> = SmallVec::new();
     let mut tangents: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();

@@ -106,7 +106,7 @@ fn push_forward(
 }
 
 /// Reverse mode: the call is noted, with what its rule needs.
-fn note(
+pub(super) fn note(
     op: &dyn Operation,
     level: u64,
     values: &[&Tensor],

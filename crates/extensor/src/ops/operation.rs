@@ -311,7 +311,7 @@ pub fn forward_derivative(
         return linear_derivative(op, inputs, outputs, tangents);
     }
     let results = &outputs[..record.results(outputs.len())];
-    if record.class == Class::General && tangents.iter().any(Option::is_some) {
+    if matches!(record.class, Class::General | Class::Composite) && tangents.iter().any(Option::is_some) {
         return op.derivative(&Forward { inputs, outputs, tangents });
     }
     let mut total: Vec<Option<Tensor>> = vec![None; results.len()];
@@ -360,7 +360,7 @@ pub fn forward_derivative(
                     accumulate(0, ops::sum(&terms, axes.clone(), keepdims)?)?;
                 }
             }
-            Class::General | Class::Constant => {
+            Class::General | Class::Composite | Class::Constant => {
                 let argument = input_name(record, i);
                 let reason = "the operation has no derivative";
                 return Err(Error::NotDifferentiable { op: record.name, argument, reason });

@@ -72,6 +72,9 @@ pub enum Class {
     /// None of these: the operation says itself what its derivative along a tangent is (see
     /// [`Operation::derivative`]), and the adjoint identity holds it to its backward rule.
     General,
+    /// Its rules are made of operations, whatever the operation itself is made of: they run on
+    /// tensors that are being differentiated as they do on others.
+    Composite,
     /// Not differentiable at all.
     Constant,
 }

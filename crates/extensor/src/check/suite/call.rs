@@ -147,7 +147,7 @@ impl Terms {
                 let length = ratio(longest, out);
                 Terms { forward: length, backward: vec![length; chosen.len()] }
             }
-            Class::General => {
+            Class::General | Class::Composite => {
                 let all: Vec<&Tensor> = inputs.iter().collect();
                 let terms = op.terms(&all) as f64;
                 let back = |&i: &usize| terms * ratio(out, inputs[i].len());

@@ -1,0 +1,165 @@
+//! Memory for time: calls whose insides are computed again when their gradient is wanted.
+
+use super::custom::{Function, leaf_tensors, refill, wrap_call};
+use super::transform::vjp;
+use super::tree::{Tree, leaves};
+use crate::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
+use crate::record::{Class, Input, Needs, Record};
+use crate::{Error, Result, Tensor};
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::Arc;
+
+/// `f(args)`, of which reverse mode saves only the arguments: what is inside is computed again, with
+/// the same bits, when the gradient is wanted.
+///
+/// What `f` captures may be traced too, and its gradient is right, but what is computed from it is
+/// saved as always: pass what is large as an argument.
+///
+/// ```
+/// use extensor::{autodiff::{checkpoint, grad}, exp, sum, tensor};
+/// let f = |x: &_| sum(&exp(&exp(x)?)?, .., false);
+/// let x = tensor([0.5, -1.0]);
+/// let plain = grad(f, &x)?;
+/// let again = grad(|x| checkpoint(f, x), &x)?;
+/// assert_eq!(plain.to_vec::<f64>()?, again.to_vec::<f64>()?);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn checkpoint<A, B, F>(f: F, args: &A) -> Result<B>
+where
+    A: Tree + Send + Sync + 'static,
+    B: Tree,
+    F: Fn(&A) -> Result<B> + Send + Sync + 'static,
+{
+    at_levels(&Arc::new(f), args)
+}
+
+fn at_levels<A, B, F>(f: &Arc<F>, args: &A) -> Result<B>
+where
+    A: Tree + Send + Sync + 'static,
+    B: Tree,
+    F: Fn(&A) -> Result<B> + Send + Sync + 'static,
+{
+    wrap_call(
+        args,
+        |args| f(args),
+        |values| {
+            let outputs = at_levels(f, values)?;
+            let (f, outline) = (f.clone(), outline(values)?);
+            let again = move |list: &[Tensor]| {
+                let outputs = f(&refill(&outline, list)?)?;
+                Ok(leaf_tensors(&outputs))
+            };
+            let op = Checkpoint { again: Arc::new(again), args: leaves(args).len() };
+            Ok((outputs, Box::new(op)))
+        },
+    )
+}
+
+/// The structure, with leaves that take no memory.
+fn outline<A: Tree>(tree: &A) -> Result<A> {
+    super::tree::map(tree, |x| Tensor::constant(0.0, x.shape(), x.dtype()))
+}
+
+/// A call that was made, as an operation of its arguments and (for what it captured) its results.
+#[derive(Clone)]
+struct Checkpoint {
+    again: Function,
+    args: usize,
+}
+
+impl fmt::Debug for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Checkpoint").field("args", &self.args).finish_non_exhaustive()
+    }
+}
+
+static CHECKPOINT: Record = Record {
+    name: "checkpoint",
+    formula: "y = f(x)",
+    derivative: "that of f, computed again",
+    inputs: &[Input::many("x")],
+    class: Class::Composite,
+    needs: Needs::Inputs,
+    ..Record::BLANK
+};
+
+impl Operation for Checkpoint {
+    fn record(&self) -> &'static Record {
+        &CHECKPOINT
+    }
+    fn infer(&self, _: &[&Tensor]) -> Result<Specs> {
+        Ok(Specs::new())
+    }
+    fn forward(&self, inputs: &[&Tensor], _: Specs) -> Result<Outputs> {
+        let args: Vec<Tensor> = inputs[..self.args].iter().copied().cloned().collect();
+        Ok((self.again)(&args)?.into())
+    }
+    fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+        let mut grads: Grads = SmallVec::from_elem(None, call.inputs.len());
+        let (args, wanted) = (&call.inputs[..self.args], &call.wanted[..self.args]);
+        if wanted.contains(&true) {
+            let moving = (0..args.len()).filter(|&i| wanted[i]);
+            let moving: Vec<Tensor> = moving.map(|i| args[i].clone()).collect();
+            let again = |moving: &Vec<Tensor>| {
+                let mut moving = moving.iter();
+                let at = args.iter().zip(wanted);
+                let at = at.map(|(&x, &wanted)| if wanted { moving.next() } else { Some(x) });
+                let at: Option<Vec<Tensor>> = at.map(Option::<&Tensor>::cloned).collect();
+                (self.again)(&at.unwrap_or_default())
+            };
+            let (_, pullback) = vjp(again, &moving)?;
+            let cotangents: Vec<Tensor> = call.grads.iter().copied().cloned().collect();
+            let mut found = pullback.call_once(&cotangents)?.into_iter();
+            for (grad, _) in grads.iter_mut().zip(wanted).filter(|(_, wanted)| **wanted) {
+                *grad = found.next();
+            }
+        }
+        for (k, grad) in call.grads.iter().enumerate() {
+            if call.wanted.get(self.args + k) == Some(&true) {
+                grads[self.args + k] = Some((*grad).clone());
+            }
+        }
+        Ok(grads)
+    }
+    fn derivative(&self, _: &Forward<'_>) -> Result<Outputs> {
+        let (op, argument) = ("checkpoint", "x".into());
+        Err(Error::NotDifferentiable { op, argument, reason: "forward mode saves nothing" })
+    }
+}
+
+/// `f(layer n, … f(layer 1, x))` for a list of layers, in segments of which only the ends are saved;
+/// √n segments unless `segments` says how many.
+///
+/// ```
+/// use extensor::{autodiff::{checkpoint_sequential, grad}, sin, tensor, multiply};
+/// let layers: Vec<_> = (1..=9).map(|i| tensor(i as f64 / 5.0)).collect();
+/// let f = |w: &_, x: &_| sin(&multiply(w, x)?);
+/// let plain = grad(|l: &Vec<_>| l.iter().try_fold(tensor(1.0), |x, w| f(w, &x)), &layers)?;
+/// let saved = grad(|l: &Vec<_>| checkpoint_sequential(f, l, &tensor(1.0), None), &layers)?;
+/// assert_eq!(plain[0].item::<f64>()?, saved[0].item::<f64>()?);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn checkpoint_sequential<P, A, F>(
+    f: F,
+    layers: &[P],
+    x: &A,
+    segments: Option<usize>,
+) -> Result<A>
+where
+    P: Tree + Clone + Send + Sync + 'static,
+    A: Tree + Clone + Send + Sync + 'static,
+    F: Fn(&P, &A) -> Result<A> + Send + Sync + 'static,
+{
+    let count = segments.unwrap_or_else(|| layers.len().isqrt()).clamp(1, layers.len().max(1));
+    let f = Arc::new(f);
+    let mut x = x.clone();
+    for segment in layers.chunks(layers.len().div_ceil(count).max(1)) {
+        let f = f.clone();
+        let run = move |(layers, x): &(Vec<P>, A)| {
+            layers.iter().try_fold(x.clone(), |x, layer| f(layer, &x))
+        };
+        x = checkpoint(run, &(segment.to_vec(), x))?;
+    }
+    Ok(x)
+}
