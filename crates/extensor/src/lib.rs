@@ -7,6 +7,8 @@ pub mod check;
 mod ops;
 mod tensor;
 
+pub use autodiff::Tree;
+
 pub use ops::*;
 pub use ops::{catalogue, operation, params, record, samples};
 pub use tensor::{Axes, DType, Data, Difference, Element, Error, Integers, Key, Kind, Result};

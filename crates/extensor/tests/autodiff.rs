@@ -214,3 +214,58 @@ fn results_can_be_looked_at_half_way() -> Result<()> {
     assert_eq!(number(&grad(f, &tensor(3.0))?), 60.0);
     Ok(())
 }
+
+#[derive(Tree)]
+struct Layer {
+    weight: Tensor,
+    bias: Option<Tensor>,
+    #[tree(static)]
+    name: std::rc::Rc<str>,
+}
+
+#[derive(Tree)]
+struct Model<T> {
+    layers: Vec<Layer>,
+    head: T,
+    rate: f64,
+}
+
+#[derive(Tree)]
+enum Activation {
+    Plain,
+    Scaled(Tensor),
+    Both { low: Tensor, high: Tensor },
+}
+
+#[test]
+fn a_struct_of_tensors_is_a_tree_with_names() -> Result<()> {
+    let layer = |v: f64, name: &str| Layer {
+        weight: tensor([v, v]),
+        bias: (v > 1.0).then(|| tensor(v)),
+        name: name.into(),
+    };
+    let model = Model {
+        layers: vec![layer(1.0, "first"), layer(2.0, "second")],
+        head: [Activation::Plain, Activation::Scaled(tensor(3.0))],
+        rate: 0.5,
+    };
+    let names: Vec<String> = named_leaves(&model).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["layers.0.weight", "layers.1.weight", "layers.1.bias", "head.1.0"]);
+    let loss = |m: &Model<[Activation; 2]>| {
+        let Activation::Scaled(scale) = &m.head[1] else { panic!("the variant is kept") };
+        let mut total = tensor(0.0);
+        for layer in &m.layers {
+            total = add(&total, &sum(&(&layer.weight * scale), .., false)?)?;
+        }
+        Ok(total * tensor(m.rate))
+    };
+    let grads = grad(loss, &model)?;
+    assert_eq!(&*grads.layers[1].name, "second");
+    assert_eq!(grads.layers[0].weight.to_f64_vec(), [1.5, 1.5]);
+    assert_eq!(grads.layers[1].bias.as_ref().map(number), Some(0.0));
+    assert!(matches!(&grads.head[1], Activation::Scaled(g) if number(g) == 3.0));
+    let both = Activation::Both { low: tensor(1.0), high: tensor(2.0) };
+    let names: Vec<String> = named_leaves(&both).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["low", "high"]);
+    Ok(())
+}

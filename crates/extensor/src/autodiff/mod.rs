@@ -22,6 +22,7 @@ pub(crate) use formula::formula;
 pub(crate) use pull::backward;
 pub(crate) use trace::{Traced, apply};
 pub use checkpoint::*;
+pub use extensor_derive::Tree;
 pub use custom::{custom_jvp, custom_vjp};
 pub use transform::*;
 pub use tree::*;

@@ -1,0 +1,131 @@
+//! `#[derive(Tree)]`: a struct or enum of tensors, and of things made of tensors, as a tree.
+//!
+//! The fields are visited in order, under their names. A field marked `#[tree(static)]` is no part of
+//! the tree: it is cloned.
+
+use proc_macro::TokenStream;
+use proc_macro2::TokenStream as Code;
+use quote::{format_ident, quote};
+use syn::{Data, DeriveInput, Error, Field, Fields, Index, parse_macro_input, parse_quote};
+
+/// See the crate's description.
+#[proc_macro_derive(Tree, attributes(tree))]
+pub fn tree(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    derive(input).unwrap_or_else(Error::into_compile_error).into()
+}
+
+/// One shape of the type: all of a struct, or a variant of an enum.
+struct Shape {
+    /// What matches it and binds its fields by reference.
+    pattern: Code,
+    /// Calls that visit its fields.
+    visits: Vec<Code>,
+    /// An expression that builds it from its fields mapped.
+    rebuilt: Code,
+}
+
+fn derive(mut input: DeriveInput) -> syn::Result<Code> {
+    let shapes: Vec<Shape> = match &input.data {
+        Data::Struct(data) => vec![shape(&quote!(Self), &data.fields)?],
+        Data::Enum(data) => data
+            .variants
+            .iter()
+            .map(|variant| {
+                let name = &variant.ident;
+                shape(&quote!(Self::#name), &variant.fields)
+            })
+            .collect::<syn::Result<_>>()?,
+        Data::Union(data) => {
+            return Err(Error::new(data.union_token.span, "a union cannot be a tree"));
+        }
+    };
+    let parameters: Vec<syn::Ident> = input.generics.type_params().map(|p| p.ident.clone()).collect();
+    let bounds = input.generics.make_where_clause();
+    for parameter in parameters {
+        bounds.predicates.push(parse_quote!(#parameter: ::extensor::Tree));
+    }
+    let name = &input.ident;
+    let (generics, arguments, bounds) = input.generics.split_for_impl();
+    let visits = shapes.iter().map(|Shape { pattern, visits, .. }| quote!(#pattern => { #(#visits)* }));
+    let maps = shapes.iter().map(|Shape { pattern, rebuilt, .. }| quote!(#pattern => #rebuilt));
+    // An enum without variants has nothing to match.
+    let (visits, maps) = if shapes.is_empty() {
+        (quote!(match *self {}), quote!(match *self {}))
+    } else {
+        (quote!(match self { #(#visits)* }), quote!(match self { #(#maps,)* }))
+    };
+    Ok(quote! {
+        #[automatically_derived]
+        #[allow(unused_variables, clippy::all)]
+        impl #generics ::extensor::Tree for #name #arguments #bounds {
+            fn visit<'tree>(
+                &'tree self,
+                path: &::extensor::autodiff::Path<'_>,
+                f: &mut dyn FnMut(
+                    &::extensor::autodiff::Path<'_>,
+                    &'tree ::extensor::Tensor,
+                ) -> ::extensor::Result<()>,
+            ) -> ::extensor::Result<()> {
+                #visits
+                Ok(())
+            }
+            fn map(
+                &self,
+                path: &::extensor::autodiff::Path<'_>,
+                f: &mut dyn FnMut(
+                    &::extensor::autodiff::Path<'_>,
+                    &::extensor::Tensor,
+                ) -> ::extensor::Result<::extensor::Tensor>,
+            ) -> ::extensor::Result<Self> {
+                Ok(#maps)
+            }
+        }
+    })
+}
+
+fn shape(constructor: &Code, fields: &Fields) -> syn::Result<Shape> {
+    let mut patterns = Vec::new();
+    let mut visits = Vec::new();
+    let mut values = Vec::new();
+    for (index, field) in fields.iter().enumerate() {
+        let binding = format_ident!("field_{index}");
+        let (member, place) = match &field.ident {
+            Some(name) => {
+                // A raw identifier's name is what follows `r#`.
+                let text = name.to_string();
+                let text = text.trim_start_matches("r#").to_string();
+                (quote!(#name), quote!(path.field(#text)))
+            }
+            None => {
+                let number = Index::from(index);
+                (quote!(#number), quote!(path.item(#index)))
+            }
+        };
+        patterns.push(quote!(#member: #binding));
+        if is_static(field)? {
+            values.push(quote!(#member: ::core::clone::Clone::clone(#binding)));
+        } else {
+            visits.push(quote!(::extensor::Tree::visit(#binding, &#place, f)?;));
+            values.push(quote!(#member: ::extensor::Tree::map(#binding, &#place, f)?));
+        }
+    }
+    let pattern = quote!(#constructor { #(#patterns),* });
+    let rebuilt = quote!(#constructor { #(#values),* });
+    Ok(Shape { pattern, visits, rebuilt })
+}
+
+/// Whether a field is marked `#[tree(static)]`.
+fn is_static(field: &Field) -> syn::Result<bool> {
+    let mut marked = false;
+    for attribute in field.attrs.iter().filter(|a| a.path().is_ident("tree")) {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("static") {
+                marked = true;
+                return Ok(());
+            }
+            Err(meta.error("expected `static`"))
+        })?;
+    }
+    Ok(marked)
+}
