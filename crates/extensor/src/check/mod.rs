@@ -1,6 +1,7 @@
 //! Proving gradients: by differences, by the Taylor remainder, by the adjoint identity.
 //!
-//! [`check_gradient`] checks an explicit pair of functions and [`assert_gradients_close`] is its
+//! [`check_gradient`] checks an explicit pair of functions, [`check_grad`] whatever automatic
+//! differentiation can differentiate, and [`assert_gradients_close`] is its
 //! form for tests; [`suite`] holds every operation of the catalogue to everything that must be true
 //! of all of them. This module knows the [`Operation`](crate::Operation) trait and the catalogue. It
 //! must not know any particular operation, and no tolerance in it depends on which one is checked.
@@ -33,6 +34,7 @@
 mod arrange;
 mod bits;
 mod differences;
+mod function;
 mod gradient;
 mod judge;
 mod options;
@@ -42,6 +44,7 @@ pub mod suite;
 mod taylor;
 
 pub use arrange::{Arrangement, repeated};
+pub use function::{assert_grad, check_grad};
 pub use gradient::{NumericalGradient, assert_gradients_close, check_gradient, numerical_gradient};
 pub use options::{Mode, Options};
 pub use report::{Comparison, Kink, Place, Problem, Report, Step};

@@ -56,6 +56,10 @@ pub struct Options {
     pub taylor: bool,
     /// How many points that are not differentiable a report lists.
     pub shown: usize,
+    /// Whether [`check_grad`](super::check_grad) compares forward mode with reverse mode.
+    pub forward: bool,
+    /// How often [`check_grad`](super::check_grad) differentiates: 1 or 2.
+    pub order: u8,
 }
 
 impl Options {
@@ -105,6 +109,8 @@ impl Default for Options {
             own_dtype: false,
             taylor: true,
             shown: 4,
+            forward: true,
+            order: 1,
         }
     }
 }

@@ -139,6 +139,13 @@ pub enum Problem {
         /// How accurate they are at best.
         accuracy: f64,
     },
+    /// Forward and reverse mode are not one map and its transpose.
+    Adjoint {
+        /// `<w, Jv>`.
+        forward: f64,
+        /// `<Jᵀw, v>`.
+        reverse: f64,
+    },
     /// The Taylor remainder does not fall as it should.
     Taylor {
         /// The slope found; 2 or more is right.
@@ -294,6 +301,10 @@ impl fmt::Display for Problem {
             Problem::Unresolved { accuracy } => write!(
                 f,
                 "the gradient is not confirmed: differences are only accurate to {accuracy:.1e}"
+            ),
+            Problem::Adjoint { forward, reverse } => write!(
+                f,
+                "FORWARD MODE DISAGREES: <w, Jv> = {forward:?} is not <Jᵀw, v> = {reverse:?}"
             ),
             Problem::Taylor { slope } => write!(
                 f,

@@ -4,6 +4,7 @@ use super::call::{backward, describe, forward, forward_results, results, wanted}
 use super::{Log, Verdict};
 use crate::check::bits::bit_differences;
 use crate::check::gradient::{self, check_pair};
+use crate::check::function::inner;
 use crate::check::prepare::random_like;
 use crate::check::{Arrangement, Mode, Options, Report, Step};
 use crate::operation::{Operation, forward_derivative, input_name};
@@ -120,18 +121,6 @@ fn adjoint(
     Err(format!(
         "<w, Jv> = {left:?} is not <Jᵀw, v> = {right:?} (apart by {error:.3e}, allowed {bound:.3e})"
     ))
-}
-
-/// The inner product of two lists of tensors, and the sum of its terms' sizes.
-fn inner(a: &[Tensor], b: &[Tensor]) -> (f64, f64) {
-    let mut sum = (0.0, 0.0);
-    for (a, b) in a.iter().zip(b) {
-        for (x, y) in a.to_f64_vec().iter().zip(&b.to_f64_vec()) {
-            sum.0 += x * y;
-            sum.1 += (x * y).abs();
-        }
-    }
-    sum
 }
 
 /// The same tensor as two operands: the gradients for both add up to that of the one; and two
