@@ -4,6 +4,7 @@
 
 pub mod autodiff;
 pub mod check;
+pub mod debug;
 mod ops;
 mod tensor;
 

@@ -7,6 +7,7 @@ use crate::record::{Class, Input, Needs, Record};
 use crate::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::fmt;
+use std::panic::Location;
 use std::sync::{Arc, Mutex};
 
 /// A function of leaves.
@@ -52,7 +53,7 @@ pub(super) fn wrap_call<A: Tree, B: Tree>(
     let (values, marks): (Vec<&Tensor>, Vec<Option<&Mark>>) =
         inputs.iter().map(|x| unwrap(x, level)).unzip();
     let results = leaves(&outputs).into_iter().map(|y| unwrap(y, level).0.clone()).collect();
-    let wrapped = note(&*op, level, &values, &marks, results);
+    let wrapped = note(&*op, level, &values, &marks, results, Location::caller());
     refill(&outputs, &wrapped)
 }
 

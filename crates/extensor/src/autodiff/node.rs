@@ -8,6 +8,7 @@ use crate::operation::{Operation, backward_of_call, husk};
 use crate::{DType, Result, Shape, Tensor, ops};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,6 +28,8 @@ pub(super) struct Call {
     pub outputs: SmallVec<[Saved; 1]>,
     /// How many of the outputs have gradients.
     pub results: usize,
+    /// Where the call was made.
+    pub at: &'static Location<'static>,
 }
 
 /// An output of an earlier call.
@@ -165,6 +168,6 @@ impl Call {
         let [given, outputs] =
             [&given, &outputs].map(|list| list.iter().collect::<SmallVec<[&Tensor; 1]>>());
         let inputs: SmallVec<[&Tensor; 3]> = inputs.iter().collect();
-        backward_of_call(&*self.op, &given, &inputs, &outputs, &wanted)
+        backward_of_call(&*self.op, &given, &inputs, &outputs, &wanted, self.at)
     }
 }

@@ -164,7 +164,8 @@ impl Pull {
         of: usize,
     ) -> Result<Tensor> {
         let wanted: SmallVec<[bool; 4]> = (0..inputs.len()).map(|i| i == of).collect();
-        let found = backward_of_call(&*self.op, grads, inputs, outputs, &wanted)?;
+        let at = std::panic::Location::caller();
+        let found = backward_of_call(&*self.op, grads, inputs, outputs, &wanted, at)?;
         match found.into_iter().nth(of).flatten() {
             Some(grad) => Ok(grad),
             None => Tensor::constant(0.0, inputs[of].shape(), inputs[of].dtype()),

@@ -5,6 +5,7 @@ use crate::operation::{self, Operation, Outputs, forward_derivative, input_name}
 use crate::record::Class;
 use crate::{Error, Result, Tensor};
 use smallvec::SmallVec;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,8 +40,8 @@ pub(super) fn unwrap(x: &Tensor, level: u64) -> (&Tensor, Option<&Mark>) {
 }
 
 /// Calls an operation on tensors of which some are traced.
-#[cold]
 #[inline(never)]
+#[track_caller]
 pub(crate) fn apply(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Outputs> {
     let level = inputs.iter().filter_map(|x| x.traced()).map(|t| t.level).max().unwrap_or(0);
     let mut values: SmallVec<[&Tensor; 4]> = SmallVec::new();
@@ -70,7 +71,7 @@ pub(crate) fn apply(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Outputs> {
     if forward {
         push_forward(op, level, &values, &marks, outputs)
     } else {
-        Ok(note(op, level, &values, &marks, outputs))
+        Ok(note(op, level, &values, &marks, outputs, Location::caller()))
     }
 }
 
@@ -112,6 +113,7 @@ pub(super) fn note(
     values: &[&Tensor],
     marks: &[Option<&Mark>],
     outputs: Outputs,
+    at: &'static Location<'static>,
 ) -> Outputs {
     let record = op.record();
     let results = record.results(outputs.len());
@@ -133,7 +135,7 @@ pub(super) fn note(
     for (k, y) in outputs.iter().enumerate() {
         saved.push(Saved::new(y, needs.output(k, results)));
     }
-    let node = Node::new(Some(Call { op: op.boxed(), parents, inputs, outputs: saved, results }));
+    let node = Node::new(Some(Call { op: op.boxed(), parents, inputs, outputs: saved, results, at }));
     let wrap = |(output, value): (usize, Tensor)| {
         if output >= results || !value.dtype().is_float() {
             return value;

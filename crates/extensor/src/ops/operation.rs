@@ -5,9 +5,10 @@
 //! know any particular operation.
 
 use super::record::{Class, Record};
-use crate::{Axes, DType, Error, Result, Shape, Tensor, autodiff, ops};
+use crate::{Axes, DType, Error, Result, Shape, Tensor, autodiff, debug, ops};
 use smallvec::{SmallVec, smallvec};
 use std::fmt::Debug;
+use std::panic::Location;
 
 /// Shape and dtype of a tensor.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,16 +150,22 @@ pub(crate) fn spec(shape: Shape, dtype: DType) -> Specs {
 
 /// Calls an operation: the one door through which every call goes.
 #[inline]
+#[track_caller]
 pub fn apply(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Outputs> {
     if inputs.iter().any(|x| x.is_traced()) {
         return autodiff::apply(op, inputs);
     }
     let specs = op.infer(inputs)?;
-    op.forward(inputs, specs)
+    let outputs = op.forward(inputs, specs)?;
+    if debug::watched() {
+        debug::outputs(op, inputs, &outputs, Location::caller())?;
+    }
+    Ok(outputs)
 }
 
 /// Calls an operation that has one output.
 #[inline]
+#[track_caller]
 pub(crate) fn apply_one(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Tensor> {
     let mut outputs = apply(op, inputs)?;
     Ok(outputs.swap_remove(0))
@@ -166,6 +173,7 @@ pub(crate) fn apply_one(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Tensor
 
 /// Calls an operation's backward rule, having checked the gradient; brings every gradient to its
 /// input's shape and dtype.
+#[track_caller]
 pub fn backward(
     op: &dyn Operation,
     grads: &[&Tensor],
@@ -204,16 +212,17 @@ pub fn backward(
             return Err(Error::DType { op: name, argument: "grad_output", expected, got });
         }
     }
-    backward_of_call(op, grads, inputs, outputs, wanted)
+    backward_of_call(op, grads, inputs, outputs, wanted, Location::caller())
 }
 
-/// [`backward`] for a call that was made, and gradients that fit it.
+/// [`backward`] for a call that was made, at this line, and gradients that fit it.
 pub(crate) fn backward_of_call(
     op: &dyn Operation,
     grads: &[&Tensor],
     inputs: &[&Tensor],
     outputs: &[&Tensor],
     wanted: &[bool],
+    at: &'static Location<'static>,
 ) -> Result<Grads> {
     let record = op.record();
     let name = backward_name(record);
@@ -235,11 +244,23 @@ pub(crate) fn backward_of_call(
             *value = ops::cast(value, input.dtype())?;
         }
     }
+    if debug::watched() {
+        let needed: SmallVec<[&Tensor; 4]> = if record.needs.inputs() {
+            SmallVec::from_slice(inputs)
+        } else {
+            SmallVec::new()
+        };
+        let count = record.results(outputs.len());
+        let read = outputs.iter().enumerate().filter(|(k, _)| record.needs.output(*k, count));
+        let read: SmallVec<[&Tensor; 2]> = read.map(|(_, y)| *y).collect();
+        debug::gradients(op, [grads, &needed, &read], &result, at)?;
+    }
     Ok(result)
 }
 
 /// The gradients for all differentiable inputs of a one-output operation: what an explicit backward
 /// function returns.
+#[track_caller]
 pub(crate) fn backward_of<const N: usize>(
     op: &dyn Operation,
     grad_output: &Tensor,

@@ -113,6 +113,23 @@ pub enum Error {
         /// The number of bytes asked for.
         bytes: usize,
     },
+    /// A number that is not finite, made of finite ones, while [`debug::finite`](crate::debug::finite)
+    /// looked.
+    #[error("{op}: {what} is {value} at {index:?}, of finite {of}; called at {at}")]
+    NotFinite {
+        /// The operation.
+        op: &'static str,
+        /// The output or gradient.
+        what: String,
+        /// The first such element.
+        index: Vec<usize>,
+        /// Its value.
+        value: f64,
+        /// What was finite.
+        of: &'static str,
+        /// The line of the call.
+        at: String,
+    },
     /// A parameter outside what is allowed.
     #[error("{op}: {parameter} is {got}, expected {expected}")]
     Parameter {
