@@ -5,7 +5,9 @@
 pub mod autodiff;
 pub mod check;
 pub mod debug;
+pub mod gradients;
 mod ops;
+pub mod precision;
 mod tensor;
 
 pub use autodiff::Tree;

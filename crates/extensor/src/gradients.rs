@@ -1,0 +1,146 @@
+//! What is done to gradients between their computation and their use: trees in, trees out.
+
+use crate::autodiff::{Tree, leaves, map, zip_map};
+use crate::{DType, Error, Result, Tensor, ops};
+
+/// The precision that sums over leaves are made in.
+fn wide(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// The Euclidean norm of all leaves together, in `f32`, or `f64` if a leaf is of it.
+///
+/// ```
+/// use extensor::{gradients::global_norm, tensor};
+/// let grads = (tensor([3.0]), vec![tensor(4.0)]);
+/// assert_eq!(global_norm(&grads)?.item::<f64>()?, 5.0);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn global_norm<T: Tree>(grads: &T) -> Result<Tensor> {
+    let leaves = leaves(grads);
+    let finest = leaves.iter().any(|x| x.dtype() == DType::F64);
+    let dtype = if finest { DType::F64 } else { DType::F32 };
+    let mut norms = Vec::with_capacity(leaves.len());
+    for x in leaves {
+        x.dtype().expect_float("global_norm", "a gradient")?;
+        let norm = ops::norm(&ops::cast(x, wide(x.dtype()))?, .., false)?;
+        norms.push(ops::cast(&norm, dtype)?);
+    }
+    if norms.is_empty() {
+        return Tensor::scalar_of(0.0, dtype);
+    }
+    ops::norm(&ops::stack(&norms, 0)?, .., false)
+}
+
+/// The gradients, scaled down together so that their [`global_norm`] is at most `max_norm`, and the
+/// norm that was found. If that is not finite they are returned as they are: no scale mends them.
+///
+/// ```
+/// use extensor::{gradients::clip_grad_norm, tensor};
+/// let (clipped, norm) = clip_grad_norm(&[tensor([3.0]), tensor([4.0])], 1.0)?;
+/// assert_eq!(norm.item::<f64>()?, 5.0);
+/// assert!((clipped[0].to_vec::<f64>()?[0] - 0.6).abs() < 1e-15);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn clip_grad_norm<T: Tree>(grads: &T, max_norm: f64) -> Result<(T, Tensor)> {
+    expect_limit("clip_grad_norm", "max_norm", max_norm)?;
+    let norm = global_norm(grads)?;
+    let found = norm.to_f64_vec()[0];
+    if !found.is_finite() || found <= max_norm {
+        return Ok((map(grads, |x| Ok(x.clone()))?, norm));
+    }
+    let factor = ops::divide(&Tensor::scalar_of(max_norm, norm.dtype())?, &norm)?;
+    let scaled = map(grads, |x| {
+        let wide = ops::cast(x, wide(x.dtype()))?;
+        let scaled = ops::multiply(&wide, &ops::cast(&factor, wide.dtype())?)?;
+        ops::cast(&scaled, x.dtype())
+    })?;
+    Ok((scaled, norm))
+}
+
+/// The gradients with every element held within ±`max_value`.
+pub fn clip_grad_value<T: Tree>(grads: &T, max_value: f64) -> Result<T> {
+    expect_limit("clip_grad_value", "max_value", max_value)?;
+    map(grads, |x| ops::clip(x, Some(-max_value), Some(max_value)))
+}
+
+fn expect_limit(op: &'static str, parameter: &'static str, limit: f64) -> Result<()> {
+    if limit >= 0.0 {
+        return Ok(());
+    }
+    let (expected, got) = ("at least 0".into(), format!("{limit:?}"));
+    Err(Error::Parameter { op, parameter, expected, got })
+}
+
+/// Whether no leaf has a NaN or an infinity.
+///
+/// ```
+/// use extensor::{gradients::all_finite, tensor};
+/// assert!(all_finite(&[tensor([1.0]), tensor([2.0])])?);
+/// assert!(!all_finite(&[tensor([1.0]), tensor([f64::NAN])])?);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn all_finite<T: Tree>(tree: &T) -> Result<bool> {
+    for x in leaves(tree) {
+        if !x.dtype().is_float() {
+            continue;
+        }
+        let finite = ops::all(&ops::isfinite(x.primal())?, .., false)?;
+        if !finite.item::<bool>()? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Gradients of micro-batches, added up to those of the whole batch.
+///
+/// The sum is kept in `f32` where the gradients are of a reduced precision, so that small ones are
+/// not lost; each micro-batch counts by its weight, usually its number of examples.
+///
+/// ```
+/// use extensor::{gradients::Accumulator, tensor};
+/// let mut total = Accumulator::new();
+/// total.add(&tensor([1.0]), 2.0)?; // the mean over 2 examples
+/// total.add(&tensor([4.0]), 1.0)?; // over 1
+/// assert_eq!(total.mean()?.unwrap().to_vec::<f64>()?, [2.0]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Accumulator<T> {
+    sum: Option<T>,
+    weight: f64,
+}
+
+impl<T: Tree> Default for Accumulator<T> {
+    fn default() -> Self {
+        Accumulator { sum: None, weight: 0.0 }
+    }
+}
+
+impl<T: Tree> Accumulator<T> {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Accumulator::default()
+    }
+
+    /// Adds the mean gradients of a micro-batch that counts `weight`.
+    pub fn add(&mut self, grads: &T, weight: f64) -> Result<()> {
+        let weighted = map(grads, |x| {
+            let x = ops::cast(x, wide(x.dtype()))?;
+            ops::multiply(&x, &Tensor::scalar_of(weight, x.dtype())?)
+        })?;
+        self.sum = Some(match &self.sum {
+            Some(sum) => zip_map(sum, &weighted, ops::add)?,
+            None => weighted,
+        });
+        self.weight += weight;
+        Ok(())
+    }
+
+    /// The mean gradients of all that was added; `None` of nothing.
+    pub fn mean(&self) -> Result<Option<T>> {
+        let scale = |x: &Tensor| ops::divide(x, &Tensor::scalar_of(self.weight, x.dtype())?);
+        self.sum.as_ref().map(|sum| map(sum, scale)).transpose()
+    }
+}
