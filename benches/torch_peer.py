@@ -44,14 +44,98 @@ def matmul(name):
     return lambda: x @ y
 
 
+def fb(f, inputs, grad):
+    """Forward and backward, as autograd does it, of all inputs."""
+    inputs = [x.detach().requires_grad_() for x in inputs]
+
+    def run():
+        with torch.enable_grad():
+            y = f(*inputs)
+            return y, torch.autograd.grad(y, inputs, grad)
+
+    return run
+
+
+def networks(name):
+    F = torch.nn.functional
+    r = torch.randn
+    if name == "gelu":
+        return lambda: F.gelu(a)
+    x, g = r(4096, 1024), r(4096, 1024)
+    image, same = r(32, 64, 32, 32), r(32, 64, 32, 32)
+    table = {
+        "relu_fb": lambda: fb(F.relu, [x], g),
+        "tanh_fb": lambda: fb(torch.tanh, [x], g),
+        "gelu_fb": lambda: fb(F.gelu, [x], g),
+        "softmax_fb": lambda: fb(lambda x: F.softmax(x, -1), [x], g),
+        "layer_norm_fb": lambda: fb(
+            lambda x, w, b: F.layer_norm(x, [1024], w, b), [x, r(1024), r(1024)], g
+        ),
+        "cross_entropy_fb": lambda: fb(
+            lambda x: F.cross_entropy(x, torch.arange(4096) * 37 % 1024), [x], torch.tensor(1.0)
+        ),
+        "conv2d_fb": lambda: fb(
+            lambda x, w: F.conv2d(x, w, None, 1, 1), [image, r(128, 64, 3, 3)], r(32, 128, 32, 32)
+        ),
+        "depthwise_fb": lambda: fb(
+            lambda x, w: F.conv2d(x, w, None, 1, 1, 1, 64), [image, r(64, 1, 3, 3)], same
+        ),
+        "batch_norm_fb": lambda: fb(
+            lambda x, w, b: F.batch_norm(x, None, None, w, b, True), [image, r(64), r(64)], same
+        ),
+        "maxpool_fb": lambda: fb(lambda x: F.max_pool2d(x, 2), [image], r(32, 64, 16, 16)),
+        "attention_fb": lambda: fb(
+            lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+            [r(12, 4, 256, 64) for _ in range(3)],
+            r(12, 4, 256, 64),
+        ),
+    }
+    return table[name]() if name in table else None
+
+
+def training(name):
+    F = torch.nn.functional
+    if name == "small":
+        h, w, b = (torch.randn(16, requires_grad=True) for _ in range(3))
+
+        def run():
+            with torch.enable_grad():
+                y = h
+                for _ in range(100):
+                    y = torch.tanh(y * w + b)
+                return torch.autograd.grad(y.sum(), [h, w, b])
+
+        return run
+    if name == "mlp_grad":
+        x, labels = torch.randn(128, 784), torch.arange(128) % 10
+        sizes = [(512, 784), (512, 512), (10, 512)]
+        params = [p for n, k in sizes for p in (torch.randn(n, k) / k**0.5, torch.zeros(n))]
+        params = [p.requires_grad_() for p in params]
+
+        def run():
+            with torch.enable_grad():
+                y = x
+                for i in range(0, 6, 2):
+                    y = F.linear(y, params[i], params[i + 1])
+                    y = F.relu(y) if i < 4 else y
+                return torch.autograd.grad(F.cross_entropy(y, labels), params)
+
+        return run
+    return None
+
+
 work = {}
 print("ready", torch.__version__, flush=True)
 for line in sys.stdin:
     name, repetitions = line.split()
     if name not in work:
-        work[name] = matmul(name) if name.startswith("matmul") else elementwise(name)
+        work[name] = (
+            matmul(name)
+            if name.startswith("matmul")
+            else elementwise(name) or networks(name) or training(name)
+        )
     f = work[name]
-    inner = 1000 if name.startswith("small") else 1
+    inner = 1000 if name.startswith("small_") else 1
     times = []
     f()
     for _ in range(int(repetitions)):

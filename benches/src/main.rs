@@ -9,7 +9,9 @@
 //! one that is not timed, with the same number of threads; the median and the minimum are shown, and the ratio of the medians and
 //! minima (above 1: ExTensor is faster). Without a Python that has torch only our side is shown.
 
+mod networks;
 mod peer;
+mod training;
 mod work;
 
 use peer::Peer;

@@ -13,11 +13,11 @@ pub struct Workload {
     pub f: Box<dyn FnMut()>,
 }
 
-fn made(x: Result<Tensor>) -> Tensor {
+pub fn made<T>(x: Result<T>) -> T {
     x.unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn random(seed: u64, shape: &[usize]) -> Tensor {
+pub fn random(seed: u64, shape: &[usize]) -> Tensor {
     made(Key::new(seed).normal(shape, DType::F32))
 }
 
@@ -32,6 +32,8 @@ pub fn all() -> Vec<Workload> {
     for (m, k, n) in [(64, 64, 64), (128, 512, 10), (128, 784, 512), (2048, 384, 384)] {
         list.push(matmul("nn", m, k, n));
     }
+    list.extend(crate::networks::all());
+    list.extend(crate::training::all());
     list
 }
 
@@ -120,7 +122,7 @@ fn elementwise() -> Vec<Workload> {
         .into_iter()
         .map(|(name, mut work)| Workload {
             name: name.to_string(),
-            inner: if name.starts_with("small") { 1000 } else { 1 },
+            inner: if name.starts_with("small_") { 1000 } else { 1 },
             f: Box::new(move || drop(black_box(made(work())))),
         })
         .collect()
