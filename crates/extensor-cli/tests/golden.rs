@@ -30,7 +30,6 @@ const NOT_YET: &[&str] = &[
     "relu",
     "relu6",
     "rms_norm",
-    "scaled_dot_product_attention",
     "selu",
     "sigmoid",
     "softmax",

@@ -6,7 +6,7 @@ use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
 use super::reduction::Rule;
-use super::{arithmetic, elementwise, loss, matrix, reduction, shape};
+use super::{arithmetic, attention, elementwise, loss, matrix, reduction, shape};
 use crate::{Error, Result, Tensor};
 
 /// Every operation there is.
@@ -115,6 +115,7 @@ pub static CATALOGUE: &[&Record] = &[
     // pooling
     // normalization
     // attention
+    attention::Attention::RECORD,
     // dropout
     // loss
     loss::distances::MeanSquaredError::RECORD,

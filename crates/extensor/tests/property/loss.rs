@@ -392,6 +392,9 @@ fn forward_classes(call: &Call) -> Expected {
     let unit = DType::F64.epsilon() / 2.0;
     let loss = |row: &Scores| -> Off {
         let n = row.at.len() as f64;
+        if n == 0.0 {
+            return (0.0, 0.0);
+        }
         let mut value = Sum::default();
         let mut whole = 0.0;
         for (&k, &t) in row.at.iter().zip(&row.targets) {
