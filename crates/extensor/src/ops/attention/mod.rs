@@ -504,7 +504,7 @@ fn samples(s: &mut Sampler) {
     }
     // More keys and queries than a block has.
     let (q, k, v) = (s.normal(&[131, 2]), s.normal(&[259, 2]), s.normal(&[259, 1]));
-    s.add_kink([q, k, v], causal(false), "several blocks");
+    s.add_noted([q, k, v], causal(true), "several blocks");
     let (q, k, v) = (s.normal(&[2, 3, 2]), s.normal(&[2, 4, 2]), s.normal(&[2, 4, 3]));
     let mask = with_first(s, &Shape::from([2, 1, 4]));
     s.add_noted([q.clone(), k.clone(), v.clone(), mask], causal(false), "a mask for all queries");
