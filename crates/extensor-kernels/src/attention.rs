@@ -21,8 +21,26 @@ const KEYS: usize = 256;
 const PARALLEL: usize = 1 << 17;
 
 /// The float types that are computed in.
-pub trait Wide: gemm::Real + RowSums + Number<Mask = bool> + PartialEq {}
-impl<W: gemm::Real + RowSums + Number<Mask = bool> + PartialEq> Wide for W {}
+pub trait Wide: gemm::Real + RowSums + Number<Mask = bool> + PartialEq {
+    /// [`forward`], compiled in this crate rather than wherever it is called.
+    fn forward(x: &Attention<'_, Self>, out: &mut [Self], logsumexp: &mut [Self]);
+    /// [`backward`], likewise.
+    fn backward(x: &Attention<'_, Self>, saved: &Saved<'_, Self>, grads: [&mut [Self]; 3]);
+}
+
+macro_rules! wide {
+    ($($t:ty),*) => {$(
+        impl Wide for $t {
+            fn forward(x: &Attention<'_, $t>, out: &mut [$t], logsumexp: &mut [$t]) {
+                run_forward(x, out, logsumexp);
+            }
+            fn backward(x: &Attention<'_, $t>, saved: &Saved<'_, $t>, grads: [&mut [$t]; 3]) {
+                run_backward(x, saved, grads);
+            }
+        }
+    )*};
+}
+wide!(f32, f64);
 
 /// Who may look at whom: query `i` of head `h` at key `j` where the byte at
 /// `offsets[h] + i * row_stride + j * col_stride` is not 0.
@@ -65,7 +83,7 @@ pub struct Attention<'a, W> {
     pub v: &'a [W],
 }
 
-/// The number of the block's elements that block number `at` of `whole` has.
+/// What belongs to block number `at`, of blocks of `size`.
 fn block(at: usize, size: usize, whole: usize) -> Range<usize> {
     at * size..whole.min((at + 1) * size)
 }
@@ -216,6 +234,10 @@ impl<W: Wide> Kernel for Weigh<'_, W> {
 /// # Panics
 /// If an array has the wrong length, or the mask reaches outside its slice.
 pub fn forward<W: Wide>(x: &Attention<'_, W>, out: &mut [W], logsumexp: &mut [W]) {
+    W::forward(x, out, logsumexp);
+}
+
+fn run_forward<W: Wide>(x: &Attention<'_, W>, out: &mut [W], logsumexp: &mut [W]) {
     x.check();
     let &Attention { heads, queries, keys, width, value_width, .. } = x;
     assert_eq!(out.len(), heads * queries * value_width, "attention: the averages' length");
@@ -324,6 +346,10 @@ pub struct Saved<'a, W> {
 /// # Panics
 /// If an array has the wrong length, or the mask reaches outside its slice.
 pub fn backward<W: Wide>(x: &Attention<'_, W>, saved: &Saved<'_, W>, grads: [&mut [W]; 3]) {
+    W::backward(x, saved, grads);
+}
+
+fn run_backward<W: Wide>(x: &Attention<'_, W>, saved: &Saved<'_, W>, grads: [&mut [W]; 3]) {
     x.check();
     let &Attention { heads, queries, keys, width, value_width, .. } = x;
     let out_len = heads * queries * value_width;

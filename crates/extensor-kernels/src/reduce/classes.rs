@@ -242,14 +242,20 @@ impl<W: RowSums> Row<W, 3, 2> for Gradients<'_> {
         if !dx.is_empty() && weights.is_empty() {
             let (part, each) = (W::nearest(1.0 / sum), W::nearest(each));
             let k = self.classes[row] as usize;
-            // Of the row's own class not p − 1, which rounds where p is almost 1.
-            let others = (sum - dx[k].into()) / sum;
+            // The row's own class in f64: p less its target, or what is left of both.
+            let own: f64 = dx[k].into();
+            let spread = smoothing - smoothing / n as f64;
+            let apart = if own + own > sum {
+                spread - (sum - own) / sum
+            } else {
+                own / sum - (1.0 - spread)
+            };
             let mut i = 0;
             while i < n {
                 dx[i] = scale * (dx[i] * part - each);
                 i += 1;
             }
-            dx[k] = scale * W::nearest(smoothing - smoothing / n as f64 - others);
+            dx[k] = scale * W::nearest(apart);
         } else if !dx.is_empty() {
             assert!(weights.len() == n);
             let whole = smoothed(smoothing, W::total(weights), 1.0);

@@ -502,9 +502,13 @@ fn samples(s: &mut Sampler) {
             s.add([q, k, v, mask], causal(is_causal).with("scale", 0.7));
         }
     }
-    // More keys and queries than a block has.
+    // More keys, queries and both than a block has.
+    let (q, k, v) = (s.normal(&[2, 1]), s.normal(&[258, 1]), s.normal(&[258, 1]));
+    s.add_noted([q, k, v], causal(false), "several blocks of keys");
+    let (q, k, v) = (s.normal(&[130, 1]), s.normal(&[3, 1]), s.normal(&[3, 1]));
+    s.add_noted([q, k, v], causal(true), "several blocks of queries");
     let (q, k, v) = (s.normal(&[131, 2]), s.normal(&[259, 2]), s.normal(&[259, 1]));
-    s.add_noted([q, k, v], causal(true), "several blocks");
+    s.add_kink([q, k, v], causal(true), "several blocks of both");
     let (q, k, v) = (s.normal(&[2, 3, 2]), s.normal(&[2, 4, 2]), s.normal(&[2, 4, 3]));
     let mask = with_first(s, &Shape::from([2, 1, 4]));
     s.add_noted([q.clone(), k.clone(), v.clone(), mask], causal(false), "a mask for all queries");
