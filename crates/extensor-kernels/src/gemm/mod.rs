@@ -18,7 +18,7 @@ mod cut;
 mod direct;
 mod element;
 mod pack;
-mod scratch;
+pub(crate) mod scratch;
 mod simd;
 #[cfg(test)]
 mod tests;

@@ -76,7 +76,7 @@ impl<S: Step> Kernel for Rows<'_, S> {
 
 /// Folds a chunk in interleaved lanes.
 #[inline(always)]
-fn in_lanes<S: Step>(x: &[S::In], param: S::Param) -> S::Acc {
+pub(super) fn in_lanes<S: Step>(x: &[S::In], param: S::Param) -> S::Acc {
     let mut acc = [S::START; LANES];
     let width = unknown(lanes(x.len()));
     let acc = &mut acc[..width];
@@ -259,11 +259,11 @@ impl<S: Step + Sync> Fold<S::In, S::Acc, S::Param> for Folds<S> {
 }
 
 /// `Σ x`.
-struct Sum<I, A>(PhantomData<(I, A)>);
+pub(super) struct Sum<I, A>(PhantomData<(I, A)>);
 /// `∏ x`.
 struct Product<I, A>(PhantomData<(I, A)>);
 /// The largest.
-struct Largest<I>(PhantomData<I>);
+pub(super) struct Largest<I>(PhantomData<I>);
 /// The smallest.
 struct Smallest<I>(PhantomData<I>);
 

@@ -12,12 +12,16 @@
 //! packed piece by piece.
 
 mod arg;
+mod classes;
 mod fold;
+mod mapped;
 mod real;
 mod scan;
 
 pub use arg::{Which, arg};
+pub use classes::{RowSums, Scores, Targets, class_gradients, class_losses};
 pub use fold::{Arithmetic, Extremes, maximum, minimum, product, sum};
+pub use mapped::{map_sum, slice_mean};
 pub use real::{Floats, float_product, float_sum, logsumexp, mean, norm, std, variance};
 pub use scan::{Scans, cumsum};
 

@@ -53,7 +53,7 @@ struct Squares<I>(PhantomData<I>);
 /// `max |scale·x − shift|`.
 struct Reach;
 /// `Σ e^(x − shift)`.
-struct Exponentials<I>(PhantomData<I>);
+pub(super) struct Exponentials<I>(PhantomData<I>);
 
 /// The folds of a float type that is computed in.
 pub trait RealSteps: Real + Into<f64> {

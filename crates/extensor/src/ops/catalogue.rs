@@ -6,7 +6,7 @@ use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
 use super::reduction::Rule;
-use super::{arithmetic, elementwise, matrix, reduction, shape};
+use super::{arithmetic, attention, elementwise, loss, matrix, reduction, shape};
 use crate::{Error, Result, Tensor};
 
 /// Every operation there is.
@@ -115,8 +115,19 @@ pub static CATALOGUE: &[&Record] = &[
     // pooling
     // normalization
     // attention
+    attention::Attention::RECORD,
     // dropout
     // loss
+    loss::distances::MeanSquaredError::RECORD,
+    loss::distances::MeanAbsoluteError::RECORD,
+    loss::distances::SmoothL1::RECORD,
+    loss::distances::Huber::RECORD,
+    loss::likelihoods::BinaryCrossEntropy::RECORD,
+    loss::likelihoods::BinaryCrossEntropyWithLogits::RECORD,
+    loss::cross_entropy::CrossEntropy::RECORD,
+    loss::likelihoods::Hinge::RECORD,
+    loss::likelihoods::Focal::RECORD,
+    loss::likelihoods::KlDivergence::RECORD,
 ];
 
 /// The record of this name.

@@ -85,6 +85,16 @@ pub enum Error {
         /// That axis' size.
         size: usize,
     },
+    /// The number of a class that there is not.
+    #[error("{op}: class index {index} is out of range for {classes} classes")]
+    ClassOutOfRange {
+        /// The operation.
+        op: &'static str,
+        /// The class.
+        index: i64,
+        /// How many there are.
+        classes: usize,
+    },
     /// A number of values that does not fill the shape.
     #[error("{op}: {got} values do not fill shape {shape}, which has {expected}")]
     Length {

@@ -1,1 +1,310 @@
 //! How far predictions are from targets.
+//!
+//! A loss of one number and its target is a [`Loss`]: its formula and the formulas of its two
+//! derivatives. [`Elementwise`] adds what is done with the losses of all elements and makes it an
+//! operation; where they are added up, their tensor is never written.
+
+pub(super) mod cross_entropy;
+pub(super) mod distances;
+pub(super) mod likelihoods;
+
+pub use cross_entropy::*;
+pub use distances::*;
+pub use likelihoods::*;
+
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::params::Params;
+use crate::ops::pointwise::{map_real, promote, saturate};
+use crate::ops::record::{Parameter, Record};
+use crate::ops::samples::{Bad, Sampler};
+use crate::tensor::match_float;
+use crate::{Axes, DType, Error, Result, Shape, Tensor, ops};
+use extensor_kernels::map::{Formula, Formulas};
+use extensor_kernels::number::Real;
+use extensor_kernels::reduce::{self, Arithmetic};
+use smallvec::{SmallVec, smallvec};
+use std::fmt::{self, Debug};
+
+/// What becomes of the losses of all elements.
+///
+/// ```
+/// use extensor::{Reduce, mean_squared_error, tensor};
+/// let (predictions, targets) = (tensor([1.0, 2.0]), tensor([1.0, 4.0]));
+/// let of = |reduction| mean_squared_error(&predictions, &targets, reduction);
+/// assert_eq!(of(Reduce::None)?.to_vec::<f64>()?, [0.0, 4.0]);
+/// assert_eq!(of(Reduce::Sum)?.item::<f64>()?, 4.0);
+/// assert_eq!(of(Reduce::Mean)?.item::<f64>()?, 2.0);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Reduce {
+    /// They are returned as they are.
+    None,
+    /// Their sum, divided by how many there are: NaN of nothing.
+    #[default]
+    Mean,
+    /// Their sum.
+    Sum,
+}
+
+impl fmt::Display for Reduce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Reduce::None => "none",
+            Reduce::Mean => "mean",
+            Reduce::Sum => "sum",
+        })
+    }
+}
+
+impl Reduce {
+    fn of(params: &Params, op: &'static str) -> Result<Reduce> {
+        let word = params.text(op, "reduction", "mean")?;
+        let all = [Reduce::None, Reduce::Mean, Reduce::Sum];
+        all.into_iter().find(|r| r.to_string() == word).ok_or_else(|| Error::Parameter {
+            op,
+            parameter: "reduction",
+            expected: "\"none\", \"mean\" or \"sum\"".into(),
+            got: format!("{word:?}"),
+        })
+    }
+
+    /// The shape of the result, for losses of this shape.
+    fn shape(self, losses: &Shape) -> Shape {
+        if self == Reduce::None { losses.clone() } else { Shape::scalar() }
+    }
+
+    /// What the sum of so many losses is divided by.
+    fn divisor(self, count: usize) -> f64 {
+        if self == Reduce::Mean { count as f64 } else { 1.0 }
+    }
+
+    /// The parameter, for calls by name.
+    fn params(self) -> Params {
+        Params::new().with("reduction", self.to_string().as_str())
+    }
+}
+
+/// The parameter `reduction`.
+const REDUCTION: Parameter = Parameter {
+    name: "reduction",
+    what: "\"none\", \"mean\" or \"sum\" of the losses",
+    default: Some("\"mean\""),
+};
+
+/// What is particular to a loss that each element has for itself.
+trait Loss: Clone + Debug + Send + Sync + 'static {
+    /// Its record.
+    const RECORD: &'static Record;
+    /// Whether its derivative may divide by almost nothing: it is then held within the largest
+    /// finite value.
+    const SINGULAR: bool = false;
+    /// An error if a parameter is wrong.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+    /// The loss of `x` where the target is `t`.
+    fn loss<R: Real>(&self, x: R, t: R) -> R;
+    /// Its derivative by `x`.
+    fn by_prediction<R: Real>(&self, x: R, t: R) -> R;
+    /// Its derivative by `t`; not called where targets are constants.
+    fn by_target<R: Real>(&self, _: R, t: R) -> R {
+        t.lit(f64::NAN)
+    }
+}
+
+/// A [`Loss`] with what is done with the losses of all elements.
+#[derive(Clone, Debug)]
+struct Elementwise<L> {
+    loss: L,
+    reduction: Reduce,
+    /// Those that are reduced: none or all.
+    axes: Axes,
+}
+
+struct Value<'a, L>(&'a L);
+
+impl<L: Loss> Formula<2> for Value<'_, L> {
+    #[inline(always)]
+    fn f<R: Real>(&self, [x, t]: [R; 2]) -> R {
+        self.0.loss(x, t)
+    }
+}
+
+/// The derivative by the predictions, or by the targets, times `g / count`.
+struct Slope<'a, L, const BY_TARGET: bool> {
+    loss: &'a L,
+    count: f64,
+    limit: f64,
+}
+
+impl<L: Loss, const BY_TARGET: bool> Formula<3> for Slope<'_, L, BY_TARGET> {
+    #[inline(always)]
+    fn f<R: Real>(&self, [g, x, t]: [R; 3]) -> R {
+        let slope =
+            if BY_TARGET { self.loss.by_target(x, t) } else { self.loss.by_prediction(x, t) };
+        let value = g / g.lit(self.count) * slope;
+        if L::SINGULAR { saturate(value, self.limit, [g, x, t]) } else { value }
+    }
+}
+
+impl<L: Loss> Elementwise<L> {
+    fn new(loss: L, reduction: Reduce) -> Self {
+        let none = reduction == Reduce::None;
+        let axes = if none { Axes::List(SmallVec::new()) } else { Axes::All };
+        Elementwise { loss, reduction, axes }
+    }
+
+    fn build(params: &Params, loss: L) -> Result<Box<dyn Operation>> {
+        let reduction = Reduce::of(params, L::RECORD.name)?;
+        Ok(Box::new(Elementwise::new(loss, reduction)))
+    }
+
+    /// Calls the operation.
+    fn of(loss: L, predictions: &Tensor, targets: &Tensor, reduction: Reduce) -> Result<Tensor> {
+        apply_one(&Elementwise::new(loss, reduction), &[predictions, targets])
+    }
+
+    /// Calls the backward rule, for all inputs that can be differentiated by.
+    fn backward_at<const N: usize>(
+        loss: L,
+        grad_output: &Tensor,
+        [predictions, targets]: [&Tensor; 2],
+        reduction: Reduce,
+    ) -> Result<[Tensor; N]> {
+        let output = husk(grad_output.shape(), grad_output.dtype())?;
+        let op = Elementwise::new(loss, reduction);
+        backward_of(&op, grad_output, &[predictions, targets], &output)
+    }
+
+    fn slope<const BY_TARGET: bool>(&self, call: &Backward<'_>) -> Result<Tensor> {
+        let (g, x, t) = (call.grad(), call.inputs[0], call.inputs[1]);
+        let spec = Spec { shape: x.shape().clone(), dtype: g.dtype() };
+        let count = self.reduction.divisor(x.len());
+        let limit = g.dtype().max_finite();
+        let slope: Slope<'_, L, BY_TARGET> = Slope { loss: &self.loss, count, limit };
+        map_real(L::RECORD.name, &Formulas(slope), [g, x, t], spec)
+    }
+}
+
+/// The dtype of a loss of two float tensors of one shape, which is not the engine's to broadcast:
+/// a loss of tensors of different shapes is nearly always a mistake.
+fn infer_losses(record: &'static Record, inputs: &[&Tensor]) -> Result<DType> {
+    let op = record.name;
+    for (input, x) in record.inputs.iter().zip(inputs) {
+        x.dtype().expect_float(op, input.name)?;
+    }
+    let dtype = promote(op, inputs[0], inputs[1])?;
+    if inputs[0].shape() != inputs[1].shape() {
+        return Err(Error::Shape {
+            op,
+            argument: record.inputs[1].name,
+            expected: format!("{}, as {} has", inputs[0].shape(), record.inputs[0].name),
+            got: inputs[1].shape().clone(),
+        });
+    }
+    Ok(dtype)
+}
+
+impl<L: Loss> Operation for Elementwise<L> {
+    fn record(&self) -> &'static Record {
+        L::RECORD
+    }
+    fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
+        self.loss.check()?;
+        let dtype = infer_losses(L::RECORD, inputs)?;
+        Ok(spec(self.reduction.shape(inputs[0].shape()), dtype))
+    }
+    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+        let op = L::RECORD.name;
+        let (x, t) = (inputs[0], inputs[1]);
+        let spec = specs.swap_remove(0);
+        let value = Formulas(Value(&self.loss));
+        if self.reduction == Reduce::None {
+            return Ok(smallvec![map_real(op, &value, [x, t], spec)?]);
+        }
+        let Spec { shape, dtype } = spec;
+        let (x, t) = (ops::cast(x, dtype)?, ops::cast(t, dtype)?);
+        let divisor = self.reduction.divisor(x.len());
+        let sum = match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
+            let sum = reduce::map_sum::<T, 2>(&value, [x.view(), t.view()], divisor);
+            out[0] = <T as Arithmetic>::round(sum);
+        }), else Err(not_float(op, dtype)));
+        Ok(smallvec![sum?])
+    }
+    fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+        call.two(|| self.slope::<false>(call), || self.slope::<true>(call))
+    }
+    fn reduces(&self) -> Option<(&Axes, bool)> {
+        Some((&self.axes, false))
+    }
+}
+
+fn not_float(op: &'static str, got: DType) -> Error {
+    Error::DType { op, argument: "the result", expected: "a float type", got }
+}
+
+/// An error unless the parameter is a number that is allowed.
+fn expect_parameter(
+    op: &'static str,
+    parameter: &'static str,
+    value: f64,
+    allowed: bool,
+    expected: &str,
+) -> Result<()> {
+    if allowed && value.is_finite() {
+        return Ok(());
+    }
+    Err(Error::Parameter { op, parameter, expected: expected.into(), got: format!("{value:?}") })
+}
+
+/// Shapes that losses are tested with, and what is done with the losses.
+const CASES: [(&[usize], Reduce); 9] = [
+    (&[5], Reduce::Mean),
+    (&[3, 4], Reduce::Mean),
+    (&[3, 4], Reduce::Sum),
+    (&[3, 4], Reduce::None),
+    (&[2, 3, 4], Reduce::Mean),
+    (&[], Reduce::None),
+    (&[], Reduce::Mean),
+    (&[0, 3], Reduce::None),
+    (&[0, 3], Reduce::Sum),
+];
+
+/// A sample for each case.
+fn samples(
+    s: &mut Sampler,
+    params: impl Fn(Reduce) -> Params,
+    draw: impl Fn(&mut Sampler, &[usize]) -> [Tensor; 2],
+) {
+    for (shape, reduction) in CASES {
+        let inputs = draw(s, shape);
+        s.add(inputs, params(reduction));
+    }
+}
+
+/// A sample's values as a tensor.
+fn sample_of(values: Vec<f64>, shape: &[usize]) -> Tensor {
+    match Tensor::from_vec(values, shape) {
+        Ok(tensor) => tensor,
+        Err(error) => panic!("a sample cannot be made: {error}"),
+    }
+}
+
+/// Shapes, dtypes and words that are wrong for every loss.
+fn bad_calls(bad: &mut Bad) {
+    let ones = |shape: &[usize], dtype| bad.ones(shape, dtype);
+    let (x, short) = (ones(&[2, 3], DType::F64), ones(&[3], DType::F64));
+    let (whole, mask) = (ones(&[2, 3], DType::I64), ones(&[2, 3], DType::Bool));
+    let none = Params::new;
+    bad.add([x.clone(), short], none(), "targets has shape [3], expected [2, 3]");
+    bad.add([x.clone(), whole.clone()], none(), "targets has dtype i64, expected a float type");
+    bad.add([whole, x.clone()], none(), "has dtype i64, expected a float type");
+    bad.add([mask, x.clone()], none(), "has dtype bool, expected a float type");
+    let word = none().with("reduction", "average");
+    let message = "reduction is \"average\", expected \"none\", \"mean\" or \"sum\"";
+    bad.add([x.clone(), x.clone()], word, message);
+    let number = none().with("reduction", 1);
+    bad.add([x.clone(), x], number, "reduction is 1, expected a word");
+}

@@ -1,0 +1,344 @@
+//! The loss of scores for classes.
+
+use super::*;
+use crate::ops::operation::{self, Forward};
+use crate::ops::record::{Class, Family, Input, Needs};
+use crate::ops::shape::indexing::{positions, slice_of};
+use extensor_kernels::native::Compute;
+use extensor_kernels::reduce::{Targets, class_gradients, class_losses, slice_mean};
+
+/// `−Σ t·ln p` over the classes, reduced, where `p = eˣ/Σ eˣ` for the logits `x`, from the differences
+/// to the largest.
+///
+/// Logits are `[N, C]` with `C` classes, `[C]`, or `[N, C, d1, …]`. Targets are the classes'
+/// numbers, in a whole-number dtype and of the logits' shape without the classes, or their
+/// probabilities `t`, in a float dtype and of the logits' shape. With `label_smoothing` of them `t` is
+/// mixed with `1/C` for every class. A mean divides by the number of losses.
+///
+/// ```
+/// use extensor::{Reduce, cross_entropy, tensor};
+/// let logits = tensor([[0.0, 0.0], [1e4, 0.0]]);
+/// let loss = cross_entropy(&logits, &tensor([1, 1]), 0.0, Reduce::None)?;
+/// assert_eq!(loss.to_vec::<f64>()?, [2f64.ln(), 1e4]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn cross_entropy(
+    logits: &Tensor,
+    targets: &Tensor,
+    label_smoothing: f64,
+    reduction: Reduce,
+) -> Result<Tensor> {
+    apply_one(&CrossEntropy { smoothing: label_smoothing, reduction }, &[logits, targets])
+}
+
+/// The gradients of [`cross_entropy`]: for the logits `p·Σ t − t`, which is `p − t` where
+/// probabilities add up to 1; for targets that are probabilities `−(1 − label_smoothing)·ln p`; each
+/// times `grad_output`, over the number of losses for a mean.
+pub fn cross_entropy_backward(
+    grad_output: &Tensor,
+    logits: &Tensor,
+    targets: &Tensor,
+    label_smoothing: f64,
+    reduction: Reduce,
+) -> Result<(Tensor, Option<Tensor>)> {
+    let op = CrossEntropy { smoothing: label_smoothing, reduction };
+    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let wanted = [true, targets.dtype().is_float()];
+    let grads = operation::backward(&op, &[grad_output], &[logits, targets], &[&output], &wanted)?;
+    let mut grads = grads.into_iter();
+    let missing = || not_differentiable("logits", "its rule returned no gradient");
+    Ok((grads.next().flatten().ok_or_else(missing)?, grads.next().flatten()))
+}
+
+fn not_differentiable(argument: &str, reason: &'static str) -> Error {
+    Error::NotDifferentiable { op: "cross_entropy", argument: argument.into(), reason }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CrossEntropy {
+    smoothing: f64,
+    reduction: Reduce,
+}
+
+/// Logits as rows of scores, and what they should be.
+struct Rows {
+    /// The logits, classes last, lying together.
+    x: Tensor,
+    /// The classes' numbers, or the probabilities likewise.
+    targets: Tensor,
+    /// How many rows there are.
+    count: usize,
+}
+
+/// The axis of the classes.
+fn class_axis(x: &Tensor) -> usize {
+    usize::from(x.ndim() > 1)
+}
+
+/// The classes' axis moved to the end.
+fn classes_last(x: &Tensor) -> Result<Tensor> {
+    let (axis, n) = (class_axis(x) as i64, x.ndim() as i64);
+    let order: Vec<i64> = (0..n).filter(|&i| i != axis).chain([axis]).collect();
+    ops::transpose(x, &order[..])
+}
+
+/// Back from the end.
+fn classes_back(x: &Tensor) -> Result<Tensor> {
+    let (axis, n) = (class_axis(x) as i64, x.ndim() as i64);
+    let order: Vec<i64> = (0..axis).chain([n - 1]).chain(axis..n - 1).collect();
+    ops::transpose(x, &order[..])
+}
+
+/// The shape without the classes.
+fn rest(shape: &Shape) -> Shape {
+    let mut rest = shape.clone();
+    rest.remove(usize::from(shape.len() > 1));
+    rest
+}
+
+impl CrossEntropy {
+    pub(crate) const RECORD: &'static Record = &Record {
+        name: "cross_entropy",
+        family: Family::Loss,
+        formula: "y = −Σ t·ln p over the classes, with p = eˣ/Σ eˣ",
+        derivative: "(p·Σ t − t, −ln p)",
+        conventions: "logits are [N, C], [C] or [N, C, d1, …]; a mean is over the losses; \
+                      probabilities of 0 make any logit's part 0",
+        inputs: &[Input::new("logits"), Input::new("targets")],
+        params: &[
+            Parameter {
+                name: "label_smoothing",
+                what: "how much of a target goes to all classes alike, from 0 to 1",
+                default: Some("0.0"),
+            },
+            REDUCTION,
+        ],
+        backward: "cross_entropy_backward(grad_output, logits, targets, label_smoothing, reduction)",
+        class: Class::General,
+        needs: Needs::Inputs,
+        build: |p| {
+            let op = "cross_entropy";
+            let smoothing = p.float(op, "label_smoothing", 0.0)?;
+            Ok(Box::new(CrossEntropy { smoothing, reduction: Reduce::of(p, op)? }))
+        },
+        samples: class_samples,
+        errors: bad_classes,
+        ..Record::BLANK
+    };
+
+    fn rows(self, inputs: &[&Tensor], dtype: DType) -> Result<Rows> {
+        let (x, targets) = (inputs[0], inputs[1]);
+        let classes = x.shape()[class_axis(x)];
+        let count = rest(x.shape()).count("cross_entropy")?;
+        let row = |x: &Tensor| classes_last(&ops::cast(x, dtype)?)?.contiguous();
+        let targets = if targets.dtype().is_float() {
+            row(targets)?
+        } else {
+            let found = positions("cross_entropy", targets, 0, classes);
+            found.map_err(|error| match error {
+                Error::IndexOutOfRange { op, index, size, .. } => {
+                    Error::ClassOutOfRange { op, index, classes: size }
+                }
+                other => other,
+            })?
+        };
+        Ok(Rows { x: row(x)?, targets, count })
+    }
+}
+
+/// The kernel's view of targets.
+macro_rules! targets {
+    ($rows:expr, $T:ty) => {
+        if $rows.targets.dtype().is_float() {
+            Targets::Weights($rows.targets.contiguous_slice::<$T>().unwrap_or(&[]))
+        } else {
+            Targets::Classes(slice_of(&$rows.targets))
+        }
+    };
+}
+
+impl Operation for CrossEntropy {
+    fn record(&self) -> &'static Record {
+        CrossEntropy::RECORD
+    }
+    fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
+        let (op, smoothing) = ("cross_entropy", self.smoothing);
+        let share = (0.0..=1.0).contains(&smoothing);
+        expect_parameter(op, "label_smoothing", smoothing, share, "a number from 0 to 1")?;
+        let (x, targets) = (inputs[0], inputs[1]);
+        x.dtype().expect_float(op, "logits")?;
+        let wrong = |argument, expected: String, got: &Tensor| {
+            Err(Error::Shape { op, argument, expected, got: got.shape().clone() })
+        };
+        if x.ndim() == 0 {
+            return wrong("logits", "at least one dimension, the classes".into(), x);
+        }
+        let losses = rest(x.shape());
+        let dtype = if targets.dtype().is_float() {
+            if targets.shape() != x.shape() {
+                return wrong("targets", format!("{}, as logits has", x.shape()), targets);
+            }
+            promote(op, x, targets)?
+        } else if targets.dtype().is_int() {
+            if *targets.shape() != losses {
+                let expected = format!("{losses}, the logits' without the classes");
+                return wrong("targets", expected, targets);
+            }
+            x.dtype()
+        } else {
+            let expected = "a whole-number type (classes) or a float type (probabilities)";
+            let got = targets.dtype();
+            return Err(Error::DType { op, argument: "targets", expected, got });
+        };
+        Ok(spec(self.reduction.shape(&losses), dtype))
+    }
+    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+        let op = "cross_entropy";
+        let Spec { shape, dtype } = specs.swap_remove(0);
+        let rows = self.rows(inputs, dtype)?;
+        let losses_shape = Shape::from([rows.count]);
+        let y = match_float!(dtype, T => {
+            let losses = Tensor::build(op, losses_shape, DType::F64, |losses: &mut [f64]| {
+                let x = rows.x.contiguous_slice::<T>().unwrap_or(&[]);
+                class_losses::<T>(x, targets!(rows, T), self.smoothing, losses);
+            })?;
+            let losses = losses.contiguous_slice::<f64>().unwrap_or(&[]);
+            Tensor::build(op, shape, dtype, |out: &mut [T]| {
+                if self.reduction == Reduce::None {
+                    for (out, &loss) in out.iter_mut().zip(losses) {
+                        *out = <T as Arithmetic>::round(loss);
+                    }
+                } else {
+                    let divisor = self.reduction.divisor(rows.count);
+                    out[0] = <T as Arithmetic>::round(slice_mean(losses, divisor));
+                }
+            })
+        }, else Err(not_float(op, dtype)));
+        Ok(smallvec![y?])
+    }
+    fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+        let op = "cross_entropy_backward";
+        let dtype = call.grad().dtype();
+        let rows = self.rows(call.inputs, dtype)?;
+        let (g, shape) = (call.grad().contiguous()?, rows.x.shape());
+        let gradient = |by_targets: bool| {
+            match_float!(dtype, T => {
+            let grad = Tensor::build(op, shape.clone(), dtype, |out: &mut [T]| {
+                let g = g.contiguous_slice::<T>().unwrap_or(&[]);
+                let x = rows.x.contiguous_slice::<T>().unwrap_or(&[]);
+                let (g, scale) = match (self.reduction, g) {
+                    (Reduce::None, g) => (g, 1.0),
+                    (_, [g, ..]) => (&[][..], f64::from(g.wide()) / self.reduction.divisor(rows.count)),
+                    (_, []) => (&[][..], 0.0),
+                };
+                let grads = if by_targets { [&mut [][..], out] } else { [out, &mut [][..]] };
+                let with = (self.smoothing, scale);
+                class_gradients::<T>(rows.count, [x, g], targets!(rows, T), with, grads);
+            });
+            classes_back(&grad?)
+        }, else Err(not_float(op, dtype)))
+        };
+        call.two(|| gradient(false), || gradient(true))
+    }
+    fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
+        let (x, targets) = (call.inputs[0], call.inputs[1]);
+        let axis = class_axis(x) as i64;
+        let classes = x.shape()[axis as usize];
+        let number = |v: f64| Tensor::scalar_of(v, call.outputs[0].dtype());
+        let mixed = |t: &Tensor| -> Result<Tensor> {
+            let kept = ops::multiply(t, &number(1.0 - self.smoothing)?)?;
+            ops::add(&kept, &number(self.smoothing / classes.max(1) as f64)?)
+        };
+        let log = ops::subtract(x, &ops::logsumexp(x, axis, true)?)?;
+        let mut terms: Option<Tensor> = None;
+        if let Some(dx) = call.tangents[0] {
+            let t = if targets.dtype().is_float() {
+                targets.clone()
+            } else {
+                classes_back(&ops::one_hot(targets, classes as i64, x.dtype())?)?
+            };
+            let t = mixed(&t)?;
+            let p = ops::multiply(&ops::exp(&log)?, &ops::sum(&t, axis, true)?)?;
+            terms = Some(ops::multiply(&ops::subtract(&p, &t)?, dx)?);
+        }
+        if let Some(dt) = call.tangents[1] {
+            let kept = ops::multiply(&log, &number(self.smoothing - 1.0)?)?;
+            let part = ops::multiply(&kept, dt)?;
+            terms = Some(match terms {
+                Some(sum) => ops::add(&sum, &part)?,
+                None => part,
+            });
+        }
+        let Some(terms) = terms else {
+            return Ok(smallvec![call.outputs[0].zeros_like()?]);
+        };
+        let losses = ops::sum(&terms, axis, false)?;
+        Ok(smallvec![match self.reduction {
+            Reduce::None => losses,
+            Reduce::Mean => ops::mean(&losses, .., false)?,
+            Reduce::Sum => ops::sum(&losses, .., false)?,
+        }])
+    }
+    fn terms(&self, inputs: &[&Tensor]) -> usize {
+        let all = inputs[0].len().max(1);
+        if self.reduction == Reduce::None { inputs[0].shape()[class_axis(inputs[0])] } else { all }
+    }
+}
+
+/// Shapes of logits.
+const SHAPES: [&[usize]; 6] = [&[5, 4], &[4], &[3, 5, 2], &[2, 3, 2, 2], &[0, 3], &[3, 1]];
+
+fn class_samples(s: &mut Sampler) {
+    let with = |r: Reduce, smoothing: f64| r.params().with("label_smoothing", smoothing);
+    for (i, shape) in SHAPES.into_iter().enumerate() {
+        let losses = rest(&Shape::from(shape));
+        let classes = shape[usize::from(shape.len() > 1)];
+        for reduction in [Reduce::None, Reduce::Mean, Reduce::Sum] {
+            // The mean of nothing is not a number.
+            if losses.contains(&0) && reduction == Reduce::Mean {
+                continue;
+            }
+            let smoothing = if i % 2 == 0 { 0.0 } else { 0.1 };
+            let (x, k) = (s.normal(shape), s.integers(classes as u64, &losses));
+            s.add([x, k], with(reduction, smoothing));
+            let (x, t) = (s.normal(shape), s.uniform(0.0, 1.0, shape));
+            s.add([x, t], with(reduction, 0.1 - smoothing));
+        }
+    }
+    let large = crate::tensor([[1000.0, -1000.0, 0.0], [-1e4, -1e4, 1e4]]);
+    s.add_noted([large, crate::tensor([1i64, 2])], Params::new(), "large");
+    let certain = crate::tensor([[0.0, 60.0, -3.0]]);
+    s.add_kink([certain, crate::tensor([1i64])], Params::new(), "certain");
+    let x = s.normal(&[2, 3]);
+    s.add_kink([x, crate::tensor([[0.0, 1.0, 0.0], [0.0; 3]])], Params::new(), "zeros");
+    let (x, t) = (s.normal(&[0, 3]), s.normal(&[0, 3]));
+    s.add_kink([x, t], Params::new(), "the mean of nothing");
+}
+
+fn bad_classes(bad: &mut Bad) {
+    let x = bad.ones(&[2, 3], DType::F64);
+    let k = |values: [i64; 2]| crate::tensor(values);
+    let none = Params::new;
+    let message = "class index 3 is out of range for 3 classes";
+    bad.add([x.clone(), k([0, 3])], none(), message);
+    let message = "class index -1 is out of range for 3 classes";
+    bad.add([x.clone(), k([-1, 0])], none(), message);
+    let empty = bad.ones(&[2, 0], DType::F64);
+    bad.add([empty, k([0, 0])], none(), "class index 0 is out of range for 0 classes");
+    let long = bad.ones(&[3], DType::I64);
+    bad.add([x.clone(), long], none(), "targets has shape [3], expected [2]");
+    let short = bad.ones(&[2], DType::F64);
+    bad.add([x.clone(), short], none(), "targets has shape [2], expected [2, 3]");
+    let mask = bad.ones(&[2], DType::Bool);
+    bad.add([x.clone(), mask], none(), "targets has dtype bool, expected a whole-number type");
+    let whole = bad.ones(&[2, 3], DType::I32);
+    bad.add([whole, k([0, 1])], none(), "logits has dtype i32, expected a float type");
+    let scalar = bad.ones(&[], DType::F64);
+    let class = bad.ones(&[], DType::I64);
+    bad.add([scalar, class], none(), "logits has shape [], expected at least one dimension");
+    let smoothing = none().with("label_smoothing", 1.5);
+    let message = "label_smoothing is 1.5, expected a number from 0 to 1";
+    bad.add([x.clone(), k([0, 1])], smoothing, message);
+    let word = none().with("reduction", "batchmean");
+    bad.add([x, k([0, 1])], word, "reduction is \"batchmean\", expected \"none\"");
+}
