@@ -12,6 +12,7 @@ pub mod isa;
 pub mod map;
 pub mod math;
 pub mod native;
+pub mod norm;
 pub mod number;
 pub mod par;
 pub mod random;

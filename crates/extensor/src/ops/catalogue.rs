@@ -6,7 +6,7 @@ use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
 use super::reduction::Rule;
-use super::{arithmetic, elementwise, matrix, reduction, shape};
+use super::{arithmetic, elementwise, matrix, normalization, reduction, shape};
 use crate::{Error, Result, Tensor};
 
 /// Every operation there is.
@@ -114,6 +114,11 @@ pub static CATALOGUE: &[&Record] = &[
     // convolution
     // pooling
     // normalization
+    normalization::layer::LayerNorm::RECORD,
+    normalization::layer::RmsNorm::RECORD,
+    normalization::group::GroupNorm::RECORD,
+    normalization::group::InstanceNorm::RECORD,
+    normalization::batch::BatchNorm2d::RECORD,
     // attention
     // dropout
     // loss
