@@ -15,6 +15,7 @@ pub mod native;
 pub mod norm;
 pub mod number;
 pub mod par;
+pub mod pool;
 pub mod random;
 pub mod reduce;
 pub mod reduced;

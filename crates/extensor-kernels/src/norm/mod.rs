@@ -53,22 +53,23 @@ const LEAST: f64 = 1e-10;
 /// Numbers that a task takes at a time, nearly.
 const TASK: usize = 32 * 1024;
 
-/// Up to so many numbers are added one after the other.
-const SEQUENCE: usize = 16;
-/// More in so many interleaved sums, …
-const FEW_LANES: usize = 8;
-/// … and from [`LONG`] on in so many.
-const LANES: usize = 32;
-const LONG: usize = 256;
+/// Interleaved sums in which numbers are added: two vectors of `f64`.
+const LANES: usize = 16;
 /// Numbers that are added before partial sums are.
-const CHUNK: usize = 4096;
+const CHUNK: usize = 2048;
 
-/// Terms of `K` sums, in slices of equal length.
-trait Terms<const K: usize>: Copy {
-    /// Those from number `start` on, `len` of them.
-    fn window(self, start: usize, len: usize) -> Self;
+/// Terms of `K` sums.
+///
+/// # Safety
+/// [`step`](Terms::step) may be called for every `i` below [`len`](Terms::len).
+unsafe trait Terms<const K: usize>: Copy {
+    /// How many there are.
+    fn len(self) -> usize;
     /// The sums `acc` and the terms number `i`.
-    fn step(self, i: usize, acc: [f64; K]) -> [f64; K];
+    ///
+    /// # Safety
+    /// `i` must be below `len`.
+    unsafe fn step(self, i: usize, acc: [f64; K]) -> [f64; K];
 }
 
 /// Sums that lose nothing when partial sums are added to them.
@@ -96,12 +97,13 @@ impl<const K: usize> Totals<K> {
 
     /// Adds all terms.
     #[inline(always)]
-    fn add_all<F: Terms<K>>(&mut self, terms: F, len: usize) {
+    fn add_all<F: Terms<K>>(&mut self, terms: F) {
         let mut start = 0;
-        while start < len {
-            let count = CHUNK.min(len - start);
-            self.add(chunk(terms.window(start, count), count));
-            start += count;
+        while start < terms.len() {
+            let end = (start + CHUNK).min(terms.len());
+            // SAFETY: `end` is at most the number of terms.
+            self.add(unsafe { chunk(terms, start, end) });
+            start = end;
         }
     }
 
@@ -117,29 +119,31 @@ impl<const K: usize> Totals<K> {
     }
 }
 
-/// The sums of up to [`CHUNK`] terms.
+/// The sums of the terms `start..end`, in interleaved lanes that are joined in a tree. The loop over
+/// them is one that the compiler knows the length of, and keeps in registers.
+///
+/// # Safety
+/// `end` must be at most the number of terms.
 #[inline(always)]
-fn chunk<F: Terms<K>, const K: usize>(terms: F, len: usize) -> [f64; K] {
-    if len <= SEQUENCE {
-        let mut acc = [0.0; K];
-        let mut i = 0;
-        while i < len {
-            acc = terms.step(i, acc);
-            i += 1;
-        }
-        return acc;
-    }
-    // A number of lanes that the compiler does not know: of a loop over so many it makes vectors.
-    let width = std::hint::black_box(if len < LONG { FEW_LANES } else { LANES }).clamp(1, LANES);
+unsafe fn chunk<F: Terms<K>, const K: usize>(terms: F, start: usize, end: usize) -> [f64; K] {
     let mut lanes = [[0.0; LANES]; K];
-    let whole = len / width;
-    let mut group = 0;
-    while group < whole {
-        lane_step(terms.window(group * width, width), width, &mut lanes);
-        group += 1;
+    let mut at = start;
+    while at + LANES <= end {
+        let mut l = 0;
+        while l < LANES {
+            // SAFETY: `at + LANES` is at most `end`.
+            unsafe { lane(terms, at + l, l, &mut lanes) };
+            l += 1;
+        }
+        at += LANES;
     }
-    lane_step(terms.window(whole * width, len - whole * width), len - whole * width, &mut lanes);
-    let mut half = width / 2;
+    let mut l = 0;
+    while at + l < end {
+        // SAFETY: the condition.
+        unsafe { lane(terms, at + l, l, &mut lanes) };
+        l += 1;
+    }
+    let mut half = LANES / 2;
     while half > 0 {
         let mut k = 0;
         while k < K {
@@ -161,30 +165,40 @@ fn chunk<F: Terms<K>, const K: usize>(terms: F, len: usize) -> [f64; K] {
     acc
 }
 
-/// A term more for each of `width` lanes.
+/// Term number `i`, added in lane `l`.
+///
+/// # Safety
+/// `i` must be below the number of terms.
 #[inline(always)]
-fn lane_step<F: Terms<K>, const K: usize>(
+unsafe fn lane<F: Terms<K>, const K: usize>(
     terms: F,
-    width: usize,
+    i: usize,
+    l: usize,
     lanes: &mut [[f64; LANES]; K],
 ) {
-    let width = width.min(LANES);
-    let mut l = 0;
-    while l < width {
-        let mut acc = [0.0; K];
-        let mut k = 0;
-        while k < K {
-            acc[k] = lanes[k][l];
-            k += 1;
-        }
-        acc = terms.step(l, acc);
-        let mut k = 0;
-        while k < K {
-            lanes[k][l] = acc[k];
-            k += 1;
-        }
-        l += 1;
+    let mut acc = [0.0; K];
+    let mut k = 0;
+    while k < K {
+        acc[k] = lanes[k][l];
+        k += 1;
     }
+    // SAFETY: the caller's promise.
+    acc = unsafe { terms.step(i, acc) };
+    let mut k = 0;
+    while k < K {
+        lanes[k][l] = acc[k];
+        k += 1;
+    }
+}
+
+/// Element number `i` as `f64`.
+///
+/// # Safety
+/// There must be one.
+#[inline(always)]
+unsafe fn wide<W: Wide>(x: &[W], i: usize) -> f64 {
+    // SAFETY: the caller's promise.
+    unsafe { *x.get_unchecked(i) }.into()
 }
 
 /// `Σ scale·x`.
@@ -194,14 +208,16 @@ struct Plain<'a, W> {
     scale: f64,
 }
 
-impl<W: Wide> Terms<1> for Plain<'_, W> {
+// SAFETY: only `x` is read, and `len` is its length.
+unsafe impl<W: Wide> Terms<1> for Plain<'_, W> {
     #[inline(always)]
-    fn window(self, start: usize, len: usize) -> Self {
-        Plain { x: &self.x[start..start + len], ..self }
+    fn len(self) -> usize {
+        self.x.len()
     }
     #[inline(always)]
-    fn step(self, i: usize, [sum]: [f64; 1]) -> [f64; 1] {
-        let x: f64 = self.x[i].into();
+    unsafe fn step(self, i: usize, [sum]: [f64; 1]) -> [f64; 1] {
+        // SAFETY: the caller's promise.
+        let x = unsafe { wide(self.x, i) };
         [x.mul_add(self.scale, sum)]
     }
 }
@@ -214,14 +230,16 @@ struct Squares<'a, W> {
     mean: f64,
 }
 
-impl<W: Wide> Terms<2> for Squares<'_, W> {
+// SAFETY: only `x` is read, and `len` is its length.
+unsafe impl<W: Wide> Terms<2> for Squares<'_, W> {
     #[inline(always)]
-    fn window(self, start: usize, len: usize) -> Self {
-        Squares { x: &self.x[start..start + len], ..self }
+    fn len(self) -> usize {
+        self.x.len()
     }
     #[inline(always)]
-    fn step(self, i: usize, [sum, squares]: [f64; 2]) -> [f64; 2] {
-        let x: f64 = self.x[i].into();
+    unsafe fn step(self, i: usize, [sum, squares]: [f64; 2]) -> [f64; 2] {
+        // SAFETY: the caller's promise.
+        let x = unsafe { wide(self.x, i) };
         let d = x.mul_add(self.scale, -self.mean);
         [if W::DOUBLE { sum + d } else { sum }, d.mul_add(d, squares)]
     }
@@ -254,32 +272,86 @@ struct Line<W> {
     /// What rounding the mean leaves of it.
     rest: W,
     factor: W,
+    exact: Exact,
+}
+
+/// The same in `f64`: gradients are differences of almost equal numbers.
+#[derive(Clone, Copy, Debug)]
+struct Exact {
+    scale: f64,
+    mean: f64,
+    rest: f64,
+    factor: f64,
     /// `1/√(variance + eps)`, at most 10¹⁰: what a gradient is multiplied by.
-    slope: W,
+    slope: f64,
 }
 
 impl<W: Wide> Line<W> {
+    #[inline(always)]
+    fn new(exact: Exact) -> Line<W> {
+        let mean = W::of(exact.mean);
+        let rounded: f64 = mean.into();
+        let rest = W::of(exact.mean - rounded + exact.rest);
+        let (scale, factor) = (W::of(exact.scale), W::of(exact.factor));
+        Line { scale, mean, rest, factor, exact }
+    }
+
     /// `x̂`.
     #[inline(always)]
     fn at(self, x: W) -> W {
         (x.mul_add(self.scale, -self.mean) - self.rest) * self.factor
     }
 
-    /// The line of a mean and a variance that are given.
+    /// `x̂` in `f64`.
     #[inline(always)]
-    fn given(mean: W, deviation: f64) -> Line<W> {
-        let (low, _) = W::RANGE;
-        let deviation = if deviation.abs() < low { LEAST } else { deviation };
-        let zero = mean.lit(0.0);
-        let (scale, rest) = (mean.lit(1.0), zero);
-        let slope = W::of(1.0 / if deviation < LEAST { LEAST } else { deviation });
-        Line { scale, mean, rest, factor: W::of(1.0 / deviation), slope }
+    fn exactly(self, x: f64) -> f64 {
+        let apart = x.mul_add(self.exact.scale, -self.exact.mean);
+        // The mean of a narrower type is exact as it is.
+        (if W::DOUBLE { apart - self.exact.rest } else { apart }) * self.exact.factor
+    }
+
+    /// The line of a mean and a deviation that are given.
+    #[inline(always)]
+    fn given(mean: f64, deviation: f64) -> Line<W> {
+        let deviation = if deviation.abs() < W::RANGE.0 { LEAST } else { deviation };
+        let slope = 1.0 / if deviation < LEAST { LEAST } else { deviation };
+        Line::new(Exact { scale: 1.0, mean, rest: 0.0, factor: 1.0 / deviation, slope })
     }
 
     /// The line of a mean and a slope that were saved.
     #[inline(always)]
-    fn saved(mean: W, slope: W) -> Line<W> {
-        Line { scale: mean.lit(1.0), mean, rest: mean.lit(0.0), factor: slope, slope }
+    fn saved(mean: f64, slope: f64) -> Line<W> {
+        Line::new(Exact { scale: 1.0, mean, rest: 0.0, factor: slope, slope })
+    }
+}
+
+/// A gradient on its way back through a line: `(g·gamma − mean − along·x̂)·slope`, held within
+/// ±`limit`.
+#[derive(Clone, Copy)]
+struct Pull<W> {
+    line: Line<W>,
+    mean: f64,
+    along: f64,
+    limit: f64,
+}
+
+impl<W: Wide> Pull<W> {
+    /// From `Σ g·gamma` and `Σ g·gamma·x̂` over `n` numbers. There is no limit where one of them is
+    /// not finite, so that infinite and undefined gradients are seen.
+    #[inline(always)]
+    fn new(line: Line<W>, [sum, product]: [f64; 2], n: f64, limit: f64) -> Pull<W> {
+        let finite = sum.is_finite() & product.is_finite() & line.exact.slope.is_finite();
+        let limit = if finite { limit } else { f64::INFINITY };
+        Pull { line, mean: sum / n, along: product / n, limit }
+    }
+
+    #[inline(always)]
+    fn at(self, g: W, gamma: W, x: W) -> W {
+        let (g, gamma, x): (f64, f64, f64) = (g.into(), gamma.into(), x.into());
+        let pulled = g.mul_add(gamma, -self.mean);
+        let pulled = (-self.along).mul_add(self.line.exactly(x), pulled) * self.line.exact.slope;
+        let held = if self.limit < pulled { self.limit } else { pulled };
+        W::of(if held < -self.limit { -self.limit } else { held })
     }
 }
 
@@ -302,7 +374,7 @@ fn moments<W: Wide>(spans: Spans<'_, W>, centred: bool, eps: f64) -> Moments<W> 
             let mut sum = Totals::<1>::ZERO;
             let mut k = 0;
             while k < spans.count {
-                sum.add_all(Plain { x: spans.get(k), scale }, spans.len);
+                sum.add_all(Plain { x: spans.get(k), scale });
                 k += 1;
             }
             mean = sum.values()[0] / n;
@@ -310,7 +382,7 @@ fn moments<W: Wide>(spans: Spans<'_, W>, centred: bool, eps: f64) -> Moments<W> 
         let mut sums = Totals::<2>::ZERO;
         let mut k = 0;
         while k < spans.count {
-            sums.add_all(Squares { x: spans.get(k), scale, mean }, spans.len);
+            sums.add_all(Squares { x: spans.get(k), scale, mean });
             k += 1;
         }
         let [apart, squares] = sums.values();
@@ -343,31 +415,8 @@ fn settle<W: Wide>(
     scale: f64,
 ) -> Moments<W> {
     let deviation = if deviation == 0.0 { LEAST * scale } else { deviation };
-    let true_deviation = deviation / scale;
-    let slope = 1.0 / if true_deviation < LEAST { LEAST } else { true_deviation };
-    let rounded = W::of(mean);
-    let left: f64 = rounded.into();
-    let line = Line {
-        scale: W::of(scale),
-        mean: rounded,
-        rest: W::of(mean - left + rest),
-        factor: W::of(1.0 / deviation),
-        slope: W::of(slope),
-    };
+    let apart = deviation / scale;
+    let slope = 1.0 / if apart < LEAST { LEAST } else { apart };
+    let line = Line::new(Exact { scale, mean, rest, factor: 1.0 / deviation, slope });
     Moments { mean: (mean + rest) / scale, variance: variance / scale / scale, line }
-}
-
-/// `value`, held within ±`limit`.
-#[inline(always)]
-fn held<W: Wide>(value: W, limit: W) -> W {
-    let value = W::select(limit.lt(value), limit, value);
-    W::select(value.lt(-limit), -limit, value)
-}
-
-/// The largest magnitude of a gradient made with these factors: without a bound where one of them is
-/// not finite, so that infinite and undefined gradients are seen.
-#[inline(always)]
-fn bound<W: Wide>(limit: f64, factors: [f64; 3]) -> W {
-    let finite = factors[0].is_finite() & factors[1].is_finite() & factors[2].is_finite();
-    W::of(if finite { limit } else { f64::INFINITY })
 }

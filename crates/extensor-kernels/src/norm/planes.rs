@@ -1,6 +1,6 @@
 //! Groups made of pieces, each of which has one factor and one summand: the planes of images.
 
-use super::{Line, Moments, Spans, TASK, Terms, Totals, Wide, bound, held, moments};
+use super::{Line, Moments, Pull, Spans, TASK, Terms, Totals, Wide, moments, wide};
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
@@ -122,14 +122,13 @@ impl<W: Wide> Group<'_, W> {
                 moments(spans, true, eps)
             }
             Statistics::Given(mean, variance) => {
-                let (mean, variance) = (mean[self.group], variance[self.group].into());
-                let line = Line::given(mean, (variance + eps).sqrt());
-                Moments { mean: mean.into(), variance, line }
+                let (mean, variance): (f64, f64) =
+                    (mean[self.group].into(), variance[self.group].into());
+                Moments { mean, variance, line: Line::given(mean, (variance + eps).sqrt()) }
             }
             Statistics::Saved { mean, slope, .. } => {
-                let (mean, slope) = (mean[self.group], slope[self.group]);
-                let line = Line::saved(mean, slope);
-                Moments { mean: mean.into(), variance: f64::NAN, line }
+                let (mean, slope): (f64, f64) = (mean[self.group].into(), slope[self.group].into());
+                Moments { mean, variance: f64::NAN, line: Line::saved(mean, slope) }
             }
         }
     }
@@ -199,7 +198,7 @@ where
     let mut found = vec![Found::default(); shape.groups];
     let out = Shared::new(&mut found);
     let note = |group: usize, found: Moments<T::Wide>| {
-        let (mean, variance, slope) = (found.mean, found.variance, found.line.slope.into());
+        let (mean, variance, slope) = (found.mean, found.variance, found.line.exact.slope);
         // SAFETY: every group has a place of its own.
         let place = unsafe { out.part(group, group + 1) };
         place[0] = Found { mean, variance, slope };
@@ -265,16 +264,17 @@ struct Pulled<'a, W> {
     line: Line<W>,
 }
 
-impl<W: Wide> Terms<2> for Pulled<'_, W> {
+// SAFETY: `len` is the shorter length of what is read.
+unsafe impl<W: Wide> Terms<2> for Pulled<'_, W> {
     #[inline(always)]
-    fn window(self, start: usize, len: usize) -> Self {
-        Pulled { g: &self.g[start..start + len], x: &self.x[start..start + len], ..self }
+    fn len(self) -> usize {
+        self.g.len().min(self.x.len())
     }
     #[inline(always)]
-    fn step(self, i: usize, [sum, product]: [f64; 2]) -> [f64; 2] {
-        let g: f64 = self.g[i].into();
-        let x: f64 = self.line.at(self.x[i]).into();
-        [sum + g, g.mul_add(x, product)]
+    unsafe fn step(self, i: usize, [sum, product]: [f64; 2]) -> [f64; 2] {
+        // SAFETY: the caller's promise.
+        let (g, x) = unsafe { (wide(self.g, i), wide(self.x, i)) };
+        [sum + g, g.mul_add(self.line.exactly(x), product)]
     }
 }
 
@@ -300,20 +300,18 @@ impl<W: Wide> Kernel for Backward<'_, W> {
         while piece < pieces {
             let at = group.piece(group.x, piece);
             let mut piece_sums = Totals::<2>::ZERO;
-            let pulled = Pulled { g: &g[at.clone()], x: &group.x[at], line };
-            piece_sums.add_all(pulled, group.shape.len);
+            piece_sums.add_all(Pulled { g: &g[at.clone()], x: &group.x[at], line });
             sums[piece] = piece_sums.values();
             let gamma: f64 = gamma[group.shape.channel(group.group, piece)].into();
             totals.add([sums[piece][0] * gamma, sums[piece][1] * gamma]);
             piece += 1;
         }
         let Some(dx) = dx else { return };
-        let [sum, product] = totals.values();
         let n = (pieces * group.shape.len) as f64;
-        let moving = !matches!(group.statistics, Statistics::Saved { moving: false, .. });
-        let limit: W = bound(limit, [sum, product, line.slope.into()]);
-        let [mean, along] = if moving { [sum / n, product / n] } else { [0.0; 2] };
-        let (mean, along) = (W::of(mean), W::of(along));
+        let mut pull = Pull::new(line, totals.values(), n, limit);
+        if matches!(group.statistics, Statistics::Saved { moving: false, .. }) {
+            (pull.mean, pull.along) = (0.0, 0.0);
+        }
         let mut piece = 0;
         while piece < pieces {
             let at = group.piece(group.x, piece);
@@ -323,9 +321,7 @@ impl<W: Wide> Kernel for Backward<'_, W> {
             let gamma = gamma[group.shape.channel(group.group, piece)];
             let mut i = 0;
             while i < dx.len() {
-                let pulled = g[i].mul_add(gamma, -mean);
-                let pulled = (-along).mul_add(line.at(x[i]), pulled);
-                dx[i] = held(pulled * line.slope, limit);
+                dx[i] = pull.at(g[i], gamma, x[i]);
                 i += 1;
             }
             piece += 1;

@@ -1,6 +1,6 @@
 //! Groups that lie together, with a factor and a summand for each of their numbers.
 
-use super::{Line, Spans, TASK, Terms, Totals, Wide, bound, held, moments};
+use super::{Line, Pull, Spans, TASK, Terms, Totals, Wide, moments, wide};
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
@@ -116,18 +116,18 @@ struct Pulled<'a, W> {
     line: Line<W>,
 }
 
-impl<W: Wide> Terms<2> for Pulled<'_, W> {
+// SAFETY: `len` is the shortest length of what is read.
+unsafe impl<W: Wide> Terms<2> for Pulled<'_, W> {
     #[inline(always)]
-    fn window(self, start: usize, len: usize) -> Self {
-        let [g, gamma, x] = [self.g, self.gamma, self.x];
-        let end = start + len;
-        Pulled { g: &g[start..end], gamma: &gamma[start..end], x: &x[start..end], ..self }
+    fn len(self) -> usize {
+        self.g.len().min(self.gamma.len()).min(self.x.len())
     }
     #[inline(always)]
-    fn step(self, i: usize, [sum, product]: [f64; 2]) -> [f64; 2] {
-        let g: f64 = (self.g[i] * self.gamma[i]).into();
-        let x: f64 = self.line.at(self.x[i]).into();
-        [sum + g, g.mul_add(x, product)]
+    unsafe fn step(self, i: usize, [sum, product]: [f64; 2]) -> [f64; 2] {
+        // SAFETY: the caller's promise.
+        let (g, gamma, x) = unsafe { (wide(self.g, i), wide(self.gamma, i), wide(self.x, i)) };
+        let g = g * gamma;
+        [sum + g, g.mul_add(self.line.exactly(x), product)]
     }
 }
 
@@ -166,16 +166,14 @@ impl<W: Wide> Kernel for Backward<'_, W> {
             if !dx.is_empty() {
                 let dx = &mut dx[row * len..(row + 1) * len];
                 let mut sums = Totals::<2>::ZERO;
-                sums.add_all(Pulled { g, gamma, x, line }, len);
-                let [sum, product] = sums.values();
-                let mean = if shape.centred { sum / n } else { 0.0 };
-                let limit: W = bound(limit, [sum, product, line.slope.into()]);
-                let (mean, along) = (W::of(mean), W::of(product / n));
+                sums.add_all(Pulled { g, gamma, x, line });
+                let mut pull = Pull::new(line, sums.values(), n, limit);
+                if !shape.centred {
+                    pull.mean = 0.0;
+                }
                 let mut i = 0;
                 while i < len {
-                    let pulled = g[i].mul_add(gamma[i], -mean);
-                    let pulled = (-along).mul_add(line.at(x[i]), pulled);
-                    dx[i] = held(pulled * line.slope, limit);
+                    dx[i] = pull.at(g[i], gamma[i], x[i]);
                     i += 1;
                 }
             }
