@@ -63,9 +63,7 @@ impl Windows {
                 let end = ((at + padding) / stride + 1).min(self.count);
                 first.min(end)..end
             }
-            Kind::Even => {
-                at * self.count / self.len..((at + 1) * self.count).div_ceil(self.len)
-            }
+            Kind::Even => at * self.count / self.len..((at + 1) * self.count).div_ceil(self.len),
         }
     }
 }

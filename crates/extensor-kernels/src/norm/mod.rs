@@ -407,13 +407,7 @@ fn moments<W: Wide>(spans: Spans<'_, W>, centred: bool, eps: f64) -> Moments<W> 
 }
 
 #[inline(always)]
-fn settle<W: Wide>(
-    mean: f64,
-    rest: f64,
-    variance: f64,
-    deviation: f64,
-    scale: f64,
-) -> Moments<W> {
+fn settle<W: Wide>(mean: f64, rest: f64, variance: f64, deviation: f64, scale: f64) -> Moments<W> {
     let deviation = if deviation == 0.0 { LEAST * scale } else { deviation };
     let apart = deviation / scale;
     let slope = 1.0 / if apart < LEAST { LEAST } else { apart };

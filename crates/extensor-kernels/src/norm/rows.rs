@@ -73,13 +73,8 @@ impl<W: Wide> Kernel for Forward<'_, W> {
 ///
 /// # Panics
 /// If the lengths do not fit.
-pub fn forward<T: Compute>(
-    shape: &Rows,
-    x: &[T],
-    gamma: &[T::Wide],
-    beta: &[T::Wide],
-    y: &mut [T],
-) where
+pub fn forward<T: Compute>(shape: &Rows, x: &[T], gamma: &[T::Wide], beta: &[T::Wide], y: &mut [T])
+where
     T::Wide: Wide,
 {
     let len = shape.len;

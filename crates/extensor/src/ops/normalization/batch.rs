@@ -1,7 +1,7 @@
 //! A channel of all images of a batch, normalised together.
 
-use super::{By, EPS, Split, common_dtype, expect_eps, factor, no_float, optionally, per_channel};
 use super::slice;
+use super::{By, EPS, Split, common_dtype, expect_eps, factor, no_float, optionally, per_channel};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, husk};
 use crate::ops::params::Params;
@@ -223,7 +223,8 @@ impl BatchNorm2d {
                 let unbiased = count as f64 / (count - 1).max(1) as f64;
                 let batch = (found.mean, found.variance * unbiased);
                 given.map_or(batch, |(mean, var)| {
-                    let mixed = |old: f64, new: f64| (1.0 - self.momentum) * old + self.momentum * new;
+                    let mixed =
+                        |old: f64, new: f64| (1.0 - self.momentum) * old + self.momentum * new;
                     (mixed(mean, batch.0), mixed(var, batch.1))
                 })
             }
@@ -280,7 +281,8 @@ impl Operation for BatchNorm2d {
             }
             _ => None,
         };
-        let mut found = vec![Found { mean: f64::NAN, variance: f64::NAN, slope: f64::NAN }; batch.channels];
+        let mut found =
+            vec![Found { mean: f64::NAN, variance: f64::NAN, slope: f64::NAN }; batch.channels];
         let y = match_float!(dtype, T => Tensor::build(op, x.shape().clone(), dtype, |y: &mut [T]| {
             type W = <T as Compute>::Wide;
             let statistics = match &given {

@@ -79,7 +79,8 @@ fn pull(
     gamma: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let channels = Shape::from([x.shape().get(1).copied().unwrap_or(0)]);
-    let gamma = gamma.map_or_else(|| Tensor::ones(channels.clone(), x.dtype()), |g| Ok(g.clone()))?;
+    let gamma =
+        gamma.map_or_else(|| Tensor::ones(channels.clone(), x.dtype()), |g| Ok(g.clone()))?;
     let beta = husk(&channels, gamma.dtype())?;
     let output = husk(grad_output.shape(), grad_output.dtype())?;
     let [dx, dgamma, dbeta] = backward_of(op, grad_output, &[x, &gamma, &beta], &output)?;
@@ -156,9 +157,8 @@ impl GroupNorm {
         build: |p| {
             let op = "group_norm";
             let given = p.int(op, "num_groups")?;
-            let groups = usize::try_from(given).map_err(|_| {
-                bad_parameter(op, "num_groups", "a number from 1 on", given)
-            })?;
+            let groups = usize::try_from(given)
+                .map_err(|_| bad_parameter(op, "num_groups", "a number from 1 on", given))?;
             Ok(Box::new(GroupNorm { groups, eps: p.float(op, "eps", 1e-5)? }))
         },
         samples: |s| {
@@ -183,7 +183,8 @@ impl GroupNorm {
             let x = bad.ones(&[2, 6, 3], DType::F64);
             let gamma = bad.ones(&[6], DType::F64);
             let flat = bad.ones(&[6], DType::F64);
-            let message = "num_groups is 4, expected a number from 1 on that divides the 6 channels";
+            let message =
+                "num_groups is 4, expected a number from 1 on that divides the 6 channels";
             bad.add([x.clone()], in_groups(4, 1e-5), message);
             bad.add([x.clone()], in_groups(0, 1e-5), "num_groups is 0, expected a number from 1");
             bad.add([x.clone()], in_groups(-1, 1e-5), "num_groups is -1, expected a number from 1");

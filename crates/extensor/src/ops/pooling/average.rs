@@ -1,7 +1,7 @@
 //! The average of each window.
 
-use super::{CASES, Sliding, WINDOW, bad_windows, no_float, params, plane, planes, pooled, slice};
 use super::two;
+use super::{CASES, Sliding, WINDOW, bad_windows, no_float, params, plane, planes, pooled, slice};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
@@ -104,11 +104,13 @@ fn averaged(op: &'static str, x: &Tensor, planes: &Planes, mut specs: Specs) -> 
 fn spread(op: &'static str, call: &Backward<'_>, planes: &Planes) -> Result<Grads> {
     let (g, shape) = (call.grad().contiguous()?, call.inputs[0].shape());
     let dtype = g.dtype();
-    call.one(|| match_float!(dtype, T => {
+    call.one(|| {
+        match_float!(dtype, T => {
         Tensor::build(op, shape.clone(), dtype, |dx: &mut [T]| {
             pool::average_backward(planes, slice::<T>(&g), dx)
         })
-    }, else no_float(op, dtype)))
+    }, else no_float(op, dtype))
+    })
 }
 
 #[derive(Clone, Debug)]

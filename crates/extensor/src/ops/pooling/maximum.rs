@@ -161,11 +161,13 @@ impl Operation for MaxPool2d {
             return Err(Error::IndexOutOfRange { op, index, axis: shape.len() - 2, size });
         }
         let dtype = g.dtype();
-        call.one(|| match_float!(dtype, T => {
+        call.one(|| {
+            match_float!(dtype, T => {
             Tensor::build(op, shape.clone(), dtype, |dx: &mut [T]| {
                 pool::maximum_backward(&planes, slice::<T>(&g), places, dx)
             })
-        }, else no_float(op, dtype)))
+        }, else no_float(op, dtype))
+        })
     }
     fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
         let (y, indices) = (call.outputs[0], call.outputs[1]);

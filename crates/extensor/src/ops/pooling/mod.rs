@@ -17,7 +17,11 @@ use extensor_kernels::pool::{Kind, Planes, Windows};
 /// The parameters of windows that slide.
 const WINDOW: [Parameter; 3] = [
     required("kernel_size", "the size of a window: one for both axes, or [height, width]"),
-    optional("stride", "from one window to the next: one for both, or [down, right]", "kernel_size"),
+    optional(
+        "stride",
+        "from one window to the next: one for both, or [down, right]",
+        "kernel_size",
+    ),
     optional("padding", "places before and after each axis, at most half of the window", "0"),
 ];
 
