@@ -7,6 +7,7 @@ use super::params::Params;
 use super::record::{Count, Record};
 use super::reduction::Rule;
 use super::{arithmetic, attention, elementwise, loss, matrix, reduction, shape};
+use super::{arithmetic, elementwise, matrix, normalization, pooling, reduction, shape};
 use crate::{Error, Result, Tensor};
 
 /// Every operation there is.
@@ -113,7 +114,16 @@ pub static CATALOGUE: &[&Record] = &[
     // activation
     // convolution
     // pooling
+    pooling::maximum::MaxPool2d::RECORD,
+    pooling::average::AvgPool2d::RECORD,
+    pooling::average::GlobalAvgPool2d::RECORD,
+    pooling::average::AdaptiveAvgPool2d::RECORD,
     // normalization
+    normalization::layer::LayerNorm::RECORD,
+    normalization::layer::RmsNorm::RECORD,
+    normalization::group::GroupNorm::RECORD,
+    normalization::group::InstanceNorm::RECORD,
+    normalization::batch::BatchNorm2d::RECORD,
     // attention
     attention::Attention::RECORD,
     // dropout

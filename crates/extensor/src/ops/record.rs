@@ -151,6 +151,11 @@ impl Input {
         Input { name, differentiable: false, count: Count::One }
     }
 
+    /// An input that has no derivative and may be left out.
+    pub const fn optional_constant(name: &'static str) -> Input {
+        Input { name, differentiable: false, count: Count::Optional }
+    }
+
     /// Any number of inputs to differentiate by.
     pub const fn many(name: &'static str) -> Input {
         Input { name, differentiable: true, count: Count::Many }

@@ -1,1 +1,291 @@
-//! Numbers brought to mean 0 and variance 1, or to norm 1.
+//! Numbers brought to mean 0 and variance 1, group by group: what the normalisations share.
+//!
+//! All of them are `y = x̂·gamma + beta` with `x̂ = (x − mean)/√(variance + eps)`; they differ in
+//! which numbers are a group, and which factor belongs to which. Where the root is 0, since `eps` is
+//! and the numbers are equal, 1e-10 stands for it; backward rules use at least 1e-10 everywhere.
+
+pub(super) mod batch;
+pub(super) mod group;
+pub(super) mod layer;
+
+pub use batch::*;
+pub use group::*;
+pub use layer::*;
+
+use crate::ops::operation::{Backward, Forward, Grads, Outputs, Specs, spec};
+use crate::ops::record::Parameter;
+use crate::ops::reduction::wide;
+use crate::ops::shape::{bad_parameter, bad_shape, optional};
+use crate::tensor::match_float;
+use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_kernels::native::Compute;
+use extensor_kernels::norm::planes::{self, Planes, Statistics};
+use extensor_kernels::norm::rows::{self, Factors, Rows};
+use smallvec::{SmallVec, smallvec};
+
+/// The parameter `eps`.
+const EPS: Parameter = optional("eps", "what is added to the variance", "1e-5");
+
+/// What holds at the edges of every normalisation.
+const CONVENTIONS: &str = "the variance is that of all numbers (divided by n), in two passes; where \
+     √(variance + eps) is 0, 1e-10 stands for it, and the derivative uses at least 1e-10";
+
+/// An error unless `eps` is a number that can be added to a variance.
+fn expect_eps(op: &'static str, eps: f64) -> Result<()> {
+    if eps >= 0.0 && eps.is_finite() {
+        return Ok(());
+    }
+    Err(bad_parameter(op, "eps", "a finite number that is not negative", eps))
+}
+
+/// The dtype that the first inputs have in common, all of which must be floats.
+fn common_dtype(op: &'static str, inputs: &[&Tensor]) -> Result<DType> {
+    let mut dtype = inputs[0].dtype();
+    for (x, argument) in inputs.iter().zip(["x", "gamma", "beta"]) {
+        x.dtype().expect_float(op, argument)?;
+        let mixed = Error::MixedDTypes { op, a: dtype, b: x.dtype() };
+        dtype = dtype.promote(x.dtype()).ok_or(mixed)?;
+    }
+    Ok(dtype)
+}
+
+/// The result for factors of this shape, as far as they are given.
+fn infer(op: &'static str, inputs: &[&Tensor], factors: &Shape, eps: f64) -> Result<Specs> {
+    expect_eps(op, eps)?;
+    let dtype = common_dtype(op, inputs)?;
+    for (x, argument) in inputs.iter().zip(["x", "gamma", "beta"]).skip(1) {
+        if x.shape() != factors {
+            return Err(bad_shape(op, argument, factors.to_string(), x.shape()));
+        }
+    }
+    Ok(spec(inputs[0].shape().clone(), dtype))
+}
+
+/// A tensor with factors that may be missing: beta alone needs a gamma of ones before it.
+fn with_factors<'a>(
+    x: &'a Tensor,
+    gamma: Option<&'a Tensor>,
+    beta: Option<&'a Tensor>,
+    ones: &'a mut Option<Tensor>,
+) -> Result<SmallVec<[&'a Tensor; 3]>> {
+    Ok(match (gamma, beta) {
+        (None, None) => smallvec![x],
+        (Some(gamma), None) => smallvec![x, gamma],
+        (Some(gamma), Some(beta)) => smallvec![x, gamma, beta],
+        (None, Some(beta)) => smallvec![x, &*ones.insert(beta.ones_like()?), beta],
+    })
+}
+
+/// The factors, as kernels take them, or `missing` for each of `len`.
+fn factor(given: Option<&&Tensor>, missing: f64, len: usize, dtype: DType) -> Result<Tensor> {
+    match given {
+        Some(given) => ops::cast(given, wide(dtype))?.contiguous(),
+        None => Tensor::full([len], missing, wide(dtype)),
+    }
+}
+
+/// The elements of a tensor that lies in row-major order.
+fn slice<T: extensor_kernels::native::Native>(x: &Tensor) -> &[T] {
+    x.contiguous_slice().unwrap_or(&[])
+}
+
+fn no_float<R>(op: &'static str, dtype: DType) -> Result<R> {
+    Err(Error::DType { op, argument: "x", expected: "a float type", got: dtype })
+}
+
+/// Which numbers of a row-major array are normalised together: for each image, groups of
+/// neighbouring channels, each of `len` numbers. A channel has one factor.
+#[derive(Clone, Copy, Debug)]
+struct Groups {
+    images: usize,
+    groups: usize,
+    /// In a group.
+    channels: usize,
+    len: usize,
+    centred: bool,
+    eps: f64,
+}
+
+impl Groups {
+    fn rows(&self) -> Rows {
+        let Groups { images, groups, channels, centred, eps, .. } = *self;
+        Rows { count: images * groups, len: channels, groups, centred, eps }
+    }
+
+    fn planes(&self) -> Planes {
+        let Groups { images, groups, channels, len, eps, .. } = *self;
+        Planes::grouped(images, groups, groups * channels, len, eps)
+    }
+
+    /// How many factors there are.
+    fn factors(&self) -> usize {
+        self.groups * self.channels
+    }
+
+    /// The normalised tensor.
+    fn forward(&self, op: &'static str, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+        let spec = specs.swap_remove(0);
+        let (shape, dtype) = (spec.shape, spec.dtype);
+        let x = ops::cast(inputs[0], dtype)?.contiguous()?;
+        let gamma = factor(inputs.get(1), 1.0, self.factors(), dtype)?;
+        let beta = factor(inputs.get(2), 0.0, self.factors(), dtype)?;
+        let y = match_float!(dtype, T => Tensor::build(op, shape, dtype, |y: &mut [T]| {
+            type W = <T as Compute>::Wide;
+            let (gamma, beta) = (slice::<W>(&gamma), slice::<W>(&beta));
+            if y.is_empty() {
+            } else if self.len == 1 {
+                rows::forward(&self.rows(), slice::<T>(&x), gamma, beta, y);
+            } else {
+                let own = Statistics::Own;
+                planes::forward(&self.planes(), slice::<T>(&x), gamma, beta, own, y);
+            }
+        }), else no_float(op, dtype))?;
+        Ok(smallvec![y])
+    }
+
+    /// The gradients wanted.
+    fn backward(&self, op: &'static str, call: &Backward<'_>) -> Result<Grads> {
+        let dtype = call.grad().dtype();
+        let x = ops::cast(call.inputs[0], dtype)?.contiguous()?;
+        let g = call.grad().contiguous()?;
+        let gamma = factor(call.inputs.get(1), 1.0, self.factors(), dtype)?;
+        let wants = |i: usize| call.wanted.get(i) == Some(&true);
+        let [mut dgamma, mut dbeta] =
+            [1, 2].map(|i| if wants(i) { vec![0.0; self.factors()] } else { Vec::new() });
+        let limit = dtype.max_finite();
+        let dx = match_float!(dtype, T => {
+            let (g, x) = (slice::<T>(&g), slice::<T>(&x));
+            let gamma = slice::<<T as Compute>::Wide>(&gamma);
+            optionally(op, wants(0), &call.inputs[0].shape().clone(), dtype, |dx: Option<&mut [T]>| {
+                if x.is_empty() {
+                } else if self.len == 1 {
+                    let factors = Factors {
+                        gamma: wants(1).then_some(&mut dgamma[..]),
+                        beta: wants(2).then_some(&mut dbeta[..]),
+                    };
+                    rows::backward(&self.rows(), g, x, gamma, limit, dx, factors);
+                } else {
+                    let (planes, own) = (self.planes(), Statistics::Own);
+                    let sums = planes::backward(&planes, g, x, gamma, own, limit, dx);
+                    per_channel(&planes, &sums, &mut dgamma, &mut dbeta);
+                }
+            })
+        }, else no_float(op, dtype))?;
+        let shape = |i: usize| call.inputs[i].shape().clone();
+        let mut grads: Grads = smallvec![dx];
+        for (i, sums) in [(1, dgamma), (2, dbeta)] {
+            if i < call.inputs.len() {
+                let made = wants(i).then(|| Tensor::from_vec(sums, shape(i)));
+                grads.push(made.transpose()?);
+            }
+        }
+        Ok(grads)
+    }
+
+    /// The derivative along tangents.
+    fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
+        let Groups { images, groups, channels, len, centred, eps } = *self;
+        let split = Split {
+            x: Shape::from([images, groups, channels, len]),
+            factors: Shape::from([1, groups, channels, 1]),
+            axes: &[2, 3],
+        };
+        split.derivative(call, By::Own { centred, eps })
+    }
+}
+
+/// Runs `fill` with a new tensor's elements if `wanted`, otherwise without.
+fn optionally<T: extensor_kernels::native::Native>(
+    op: &'static str,
+    wanted: bool,
+    shape: &Shape,
+    dtype: DType,
+    fill: impl FnOnce(Option<&mut [T]>),
+) -> Result<Option<Tensor>> {
+    if wanted {
+        return Tensor::build(op, shape.clone(), dtype, |out| fill(Some(out))).map(Some);
+    }
+    fill(None);
+    Ok(None)
+}
+
+/// Adds up the sums of pieces for each channel, in their order, where they are wanted.
+fn per_channel(planes: &Planes, sums: &[[f64; 2]], dgamma: &mut [f64], dbeta: &mut [f64]) {
+    for (k, [sum, product]) in sums.iter().enumerate() {
+        let channel = planes.channel(k / planes.pieces, k % planes.pieces);
+        if let Some(total) = dgamma.get_mut(channel) {
+            *total += product;
+        }
+        if let Some(total) = dbeta.get_mut(channel) {
+            *total += sum;
+        }
+    }
+}
+
+/// What a tensor is normalised by.
+enum By<'a> {
+    /// Its own mean (if `centred`) and variance.
+    Own { centred: bool, eps: f64 },
+    /// A mean and `1/√(variance + eps)` that do not depend on it.
+    Given(&'a Tensor, &'a Tensor),
+}
+
+/// Shapes in which a normalisation is made of operations: of the tensor and its factors, and the
+/// axes along which the numbers of a group lie.
+struct Split<'a> {
+    x: Shape,
+    factors: Shape,
+    axes: &'a [i64],
+}
+
+impl Split<'_> {
+    /// The derivative along tangents, from `dx̂ = (dx − mean(dx) − x̂·mean(dx·x̂))/√(variance + eps)`.
+    fn derivative(&self, call: &Forward<'_>, by: By<'_>) -> Result<Outputs> {
+        let (y, axes) = (call.outputs[0], self.axes);
+        let dtype = wide(y.dtype());
+        let split = |x: &Tensor, to: &Shape| ops::reshape(&ops::cast(x, dtype)?, to);
+        let scalar = |value: f64| Tensor::scalar_of(value, dtype);
+        let x = split(call.inputs[0], &self.x)?;
+        let (apart, slope) = match by {
+            By::Own { centred, eps } => {
+                let apart = if centred {
+                    ops::subtract(&x, &ops::mean(&x, axes, true)?)?
+                } else {
+                    x.clone()
+                };
+                let variance = ops::mean(&ops::square(&apart)?, axes, true)?;
+                let deviation = ops::sqrt(&ops::add(&variance, &scalar(eps)?)?)?;
+                (apart, ops::reciprocal(&ops::maximum(&deviation, &scalar(1e-10)?)?)?)
+            }
+            By::Given(mean, slope) => {
+                let [mean, slope] = [split(mean, &self.factors)?, split(slope, &self.factors)?];
+                (ops::subtract(&x, &mean)?, slope)
+            }
+        };
+        let normal = ops::multiply(&apart, &slope)?;
+        let mut total = Tensor::zeros(self.x.clone(), dtype)?;
+        if let Some(moved) = call.tangents[0] {
+            let mut moved = split(moved, &self.x)?;
+            if let By::Own { centred, .. } = by {
+                let along = ops::mean(&ops::multiply(&moved, &normal)?, axes, true)?;
+                if centred {
+                    moved = ops::subtract(&moved, &ops::mean(&moved, axes, true)?)?;
+                }
+                moved = ops::subtract(&moved, &ops::multiply(&normal, &along)?)?;
+            }
+            moved = ops::multiply(&moved, &slope)?;
+            if let Some(gamma) = call.inputs.get(1) {
+                moved = ops::multiply(&moved, &split(gamma, &self.factors)?)?;
+            }
+            total = moved;
+        }
+        if let Some(Some(moved)) = call.tangents.get(1) {
+            let moved = ops::multiply(&split(moved, &self.factors)?, &normal)?;
+            total = ops::add(&total, &moved)?;
+        }
+        if let Some(Some(moved)) = call.tangents.get(2) {
+            total = ops::add(&total, &split(moved, &self.factors)?)?;
+        }
+        Ok(smallvec![ops::cast(&ops::reshape(&total, y.shape())?, y.dtype())?])
+    }
+}

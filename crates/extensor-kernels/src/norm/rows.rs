@@ -1,0 +1,349 @@
+//! Groups that lie together, with a factor and a summand for each of their numbers.
+
+use super::{Line, Pull, Spans, TASK, Terms, Totals, Wide, moments, wide};
+use crate::isa::{Kernel, dispatch};
+use crate::native::{Compute, Native};
+use crate::par::{Shared, parallel_for};
+use std::ops::Range;
+
+/// What is done to each row of `len` numbers. Row number `r` has the factors number `r % groups` of
+/// `groups · len`.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    /// How many rows there are.
+    pub count: usize,
+    /// Numbers in a row.
+    pub len: usize,
+    /// How many rows have factors of their own.
+    pub groups: usize,
+    /// Whether the mean is taken off.
+    pub centred: bool,
+    /// What is added to the variance.
+    pub eps: f64,
+}
+
+impl Rows {
+    #[inline(always)]
+    fn factors<'a, W>(&self, all: &'a [W], row: usize) -> &'a [W] {
+        let at = row % self.groups * self.len;
+        &all[at..at + self.len]
+    }
+
+    #[inline(always)]
+    fn line<W: Wide>(&self, x: &[W]) -> Line<W> {
+        let spans = Spans { x, first: 0, count: 1, len: self.len, step: self.len };
+        moments(spans, self.centred, self.eps).line
+    }
+}
+
+/// `y = x̂·gamma + beta`.
+struct Forward<'a, W> {
+    shape: &'a Rows,
+    first: usize,
+    x: &'a [W],
+    gamma: &'a [W],
+    beta: &'a [W],
+    y: &'a mut [W],
+}
+
+impl<W: Wide> Kernel for Forward<'_, W> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let len = self.shape.len;
+        let count = self.y.len() / len;
+        let mut row = 0;
+        while row < count {
+            let x = &self.x[row * len..(row + 1) * len];
+            let y = &mut self.y[row * len..(row + 1) * len];
+            let gamma = self.shape.factors(self.gamma, self.first + row);
+            let beta = self.shape.factors(self.beta, self.first + row);
+            let line = self.shape.line(x);
+            let mut i = 0;
+            while i < len {
+                y[i] = line.at(x[i]).mul_add(gamma[i], beta[i]);
+                i += 1;
+            }
+            row += 1;
+        }
+    }
+}
+
+/// Normalises each row of `x`: `y = x̂·gamma + beta`.
+///
+/// # Panics
+/// If the lengths do not fit.
+pub fn forward<T: Compute>(shape: &Rows, x: &[T], gamma: &[T::Wide], beta: &[T::Wide], y: &mut [T])
+where
+    T::Wide: Wide,
+{
+    let len = shape.len;
+    assert!(x.len() == shape.count * len && y.len() == x.len(), "norm: the number of elements");
+    if x.is_empty() {
+        return;
+    }
+    let together = (TASK / len).max(1);
+    crate::par::parallel_chunks(y, together * len, |start, y| {
+        let (first, x) = (start / len, &x[start..start + y.len()]);
+        let run = |first, x: &[T::Wide], y: &mut [T::Wide]| {
+            dispatch(Forward { shape, first, x, gamma, beta, y });
+        };
+        match (T::as_wide(x), T::as_wide_mut(y)) {
+            (Some(x), Some(y)) => run(first, x, y),
+            _ => {
+                let (mut wide, mut result) = (vec![T::Wide::ZERO; len], vec![T::Wide::ZERO; len]);
+                for (k, (x, y)) in x.chunks(len).zip(y.chunks_mut(len)).enumerate() {
+                    T::widen(x, &mut wide);
+                    run(first + k, &wide, &mut result);
+                    T::narrow(&result, y);
+                }
+            }
+        }
+    });
+}
+
+/// `Σ g·gamma` and `Σ g·gamma·x̂`.
+#[derive(Clone, Copy)]
+struct Pulled<'a, W> {
+    g: &'a [W],
+    gamma: &'a [W],
+    x: &'a [W],
+    line: Line<W>,
+}
+
+// SAFETY: `len` is the shortest length of what is read.
+unsafe impl<W: Wide> Terms<2> for Pulled<'_, W> {
+    #[inline(always)]
+    fn len(self) -> usize {
+        self.g.len().min(self.gamma.len()).min(self.x.len())
+    }
+    #[inline(always)]
+    unsafe fn step(self, i: usize, [sum, product]: [f64; 2]) -> [f64; 2] {
+        // SAFETY: the caller's promise.
+        let (g, gamma, x) = unsafe { (wide(self.g, i), wide(self.gamma, i), wide(self.x, i)) };
+        let g = g * gamma;
+        [sum + g, g.mul_add(self.line.exactly(x), product)]
+    }
+}
+
+/// Rows whose contributions to the gradients of the factors are added in the narrow type before
+/// they are added in `f64`.
+const BLOCK: usize = 32;
+
+/// The gradients of some rows: `dx`, and what they add to those of the factors.
+struct Backward<'a, W> {
+    shape: &'a Rows,
+    first: usize,
+    g: &'a [W],
+    x: &'a [W],
+    gamma: &'a [W],
+    limit: f64,
+    /// Empty where not wanted.
+    dx: &'a mut [W],
+    dgamma: &'a mut [W],
+    dbeta: &'a mut [W],
+}
+
+impl<W: Wide> Kernel for Backward<'_, W> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Backward { shape, first, limit, dx, dgamma, dbeta, .. } = self;
+        let len = shape.len;
+        let count = self.g.len() / len;
+        let n = len as f64;
+        let mut row = 0;
+        while row < count {
+            let x = &self.x[row * len..(row + 1) * len];
+            let g = &self.g[row * len..(row + 1) * len];
+            let gamma = shape.factors(self.gamma, first + row);
+            let line = shape.line(x);
+            if !dx.is_empty() {
+                let dx = &mut dx[row * len..(row + 1) * len];
+                let mut sums = Totals::<2>::ZERO;
+                sums.add_all(Pulled { g, gamma, x, line });
+                let mut pull = Pull::new(line, sums.values(), n, limit);
+                if !shape.centred {
+                    pull.mean = 0.0;
+                }
+                let mut i = 0;
+                while i < len {
+                    dx[i] = pull.at(g[i], gamma[i], x[i]);
+                    i += 1;
+                }
+            }
+            let at = (first + row) % shape.groups * len;
+            if !dgamma.is_empty() {
+                let dgamma = &mut dgamma[at..at + len];
+                let mut i = 0;
+                while i < len {
+                    dgamma[i] = g[i].mul_add(line.at(x[i]), dgamma[i]);
+                    i += 1;
+                }
+            }
+            if !dbeta.is_empty() {
+                let dbeta = &mut dbeta[at..at + len];
+                let mut i = 0;
+                while i < len {
+                    dbeta[i] = dbeta[i] + g[i];
+                    i += 1;
+                }
+            }
+            row += 1;
+        }
+    }
+}
+
+/// What the gradients of the factors are wanted for, and where they go.
+#[derive(Debug, Default)]
+pub struct Factors<'a> {
+    /// `Σ g·x̂` for each factor.
+    pub gamma: Option<&'a mut [f64]>,
+    /// `Σ g` for each summand.
+    pub beta: Option<&'a mut [f64]>,
+}
+
+/// The gradients of [`forward`], those for `x` held within ±`limit` where everything is finite.
+///
+/// # Panics
+/// If the lengths do not fit.
+pub fn backward<T: Compute>(
+    shape: &Rows,
+    g: &[T],
+    x: &[T],
+    gamma: &[T::Wide],
+    limit: f64,
+    dx: Option<&mut [T]>,
+    factors: Factors<'_>,
+) where
+    T::Wide: Wide,
+{
+    let (len, count) = (shape.len, shape.count);
+    assert!(x.len() == count * len && g.len() == x.len(), "norm: the number of elements");
+    let features = shape.groups * len;
+    let wanted = [factors.gamma.is_some(), factors.beta.is_some()];
+    if !x.is_empty() {
+        let tasks = tasks(shape, wanted != [false; 2]);
+        let mut partial = wanted.map(|wanted| {
+            let totals = if wanted { features * tasks } else { 0 };
+            vec![0.0; totals]
+        });
+        let dx = Out::new(dx, x.len());
+        {
+            let partial = partial.each_mut().map(|p| Shared::new(p));
+            parallel_for(tasks, |task| {
+                let (from, to) = (task * count / tasks, (task + 1) * count / tasks);
+                // SAFETY: each task has totals of its own.
+                let totals = [0, 1].map(|k| unsafe {
+                    let len = if wanted[k] { features } else { 0 };
+                    partial[k].part(task * len, (task + 1) * len)
+                });
+                some_rows::<T>(shape, from..to, [g, x], gamma, limit, &dx, totals);
+            });
+        }
+        let [dgamma, dbeta] = partial;
+        for (out, partial) in [(factors.gamma, dgamma), (factors.beta, dbeta)] {
+            if let Some(out) = out {
+                sum_tasks(&partial, out);
+            }
+        }
+    } else {
+        factors.gamma.into_iter().chain(factors.beta).for_each(|out| out.fill(0.0));
+    }
+}
+
+/// How many tasks the rows are cut into: by their size, and so that what each keeps for itself is
+/// little beside the rows.
+fn tasks(shape: &Rows, totals: bool) -> usize {
+    let all = shape.count.saturating_mul(shape.len);
+    let most = if totals { ((1 << 22) / (shape.groups * shape.len)).clamp(8, 64) } else { 1024 };
+    all.div_ceil(TASK).min(most).min(shape.count).max(1)
+}
+
+/// The totals of all tasks, added in their order.
+fn sum_tasks(partial: &[f64], out: &mut [f64]) {
+    out.fill(0.0);
+    for part in partial.chunks_exact(out.len()) {
+        for (out, part) in out.iter_mut().zip(part) {
+            *out += part;
+        }
+    }
+}
+
+/// Where results go that may not be wanted.
+struct Out<T> {
+    shared: Option<Shared<T>>,
+}
+
+impl<T: Compute> Out<T> {
+    fn new(out: Option<&mut [T]>, len: usize) -> Out<T> {
+        let shared = out.map(|out| {
+            assert_eq!(out.len(), len, "norm: the number of gradients");
+            Shared::new(out)
+        });
+        Out { shared }
+    }
+
+    /// # Safety
+    /// As for [`Shared::part`].
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn part(&self, start: usize, end: usize) -> &mut [T] {
+        match &self.shared {
+            // SAFETY: the caller's promise.
+            Some(shared) => unsafe { shared.part(start, end) },
+            None => &mut [],
+        }
+    }
+}
+
+/// [`backward`] for a task's rows, which adds to its totals.
+fn some_rows<T: Compute>(
+    shape: &Rows,
+    rows: Range<usize>,
+    [g, x]: [&[T]; 2],
+    gamma: &[T::Wide],
+    limit: f64,
+    dx: &Out<T>,
+    mut totals: [&mut [f64]; 2],
+) where
+    T::Wide: Wide,
+{
+    let len = shape.len;
+    let mut block = totals.each_ref().map(|totals| vec![T::Wide::ZERO; totals.len()]);
+    let room = if T::as_wide(&g[..0]).is_some() { 0 } else { len };
+    let mut wide = [(); 3].map(|()| vec![T::Wide::ZERO; room]);
+    let mut from = rows.start;
+    while from < rows.end {
+        let to = (from + BLOCK).min(rows.end);
+        let [dgamma, dbeta] = &mut block;
+        let (g, x) = (&g[from * len..to * len], &x[from * len..to * len]);
+        // SAFETY: the rows of a task are its own, and lie in the array.
+        let dx = unsafe { dx.part(from * len, to * len) };
+        let mut run = |first, g: &[T::Wide], x: &[T::Wide], dx: &mut [T::Wide]| {
+            dispatch(Backward { shape, first, g, x, gamma, limit, dx, dgamma, dbeta });
+        };
+        if let (Some(g), Some(x)) = (T::as_wide(g), T::as_wide(x)) {
+            run(from, g, x, T::as_wide_mut(dx).unwrap_or(&mut []));
+        } else {
+            let [wide_g, wide_x, wide_dx] = &mut wide;
+            for k in 0..to - from {
+                T::widen(&g[k * len..(k + 1) * len], wide_g);
+                T::widen(&x[k * len..(k + 1) * len], wide_x);
+                if dx.is_empty() {
+                    run(from + k, wide_g, wide_x, &mut []);
+                } else {
+                    run(from + k, wide_g, wide_x, wide_dx);
+                    T::narrow(wide_dx, &mut dx[k * len..(k + 1) * len]);
+                }
+            }
+        }
+        for (block, totals) in block.iter_mut().zip(&mut totals) {
+            for (block, total) in block.iter_mut().zip(totals.iter_mut()) {
+                let part: f64 = (*block).into();
+                *total += part;
+                *block = T::Wide::ZERO;
+            }
+        }
+        from = to;
+    }
+}

@@ -1,0 +1,493 @@
+//! Windows that slide over planes: their largest numbers, and their averages.
+//!
+//! A plane is a matrix of numbers that lies together; each is worked on by itself, in an order of
+//! its own, so results do not depend on the number of threads.
+
+use crate::isa::{Kernel, dispatch, dispatch_narrow};
+use crate::native::{Compute, Native};
+use crate::norm::Wide;
+use crate::par::{Shared, parallel_for};
+use std::ops::Range;
+
+/// Where the windows along one axis are.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    /// The size of the axis.
+    pub len: usize,
+    /// How many windows there are.
+    pub count: usize,
+    /// How they follow each other.
+    pub kind: Kind,
+}
+
+/// How windows follow each other.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `kernel` numbers each, `stride` apart, the first beginning `padding` before the axis.
+    Strided {
+        /// Numbers in a window, those outside the axis included.
+        kernel: usize,
+        /// From one window to the next.
+        stride: usize,
+        /// Numbers before the axis (and after it).
+        padding: usize,
+    },
+    /// As even as possible, covering the axis. `len · (count + 1)` must be countable.
+    Even,
+}
+
+impl Windows {
+    /// What lies in a window, and how many numbers it counts.
+    #[inline(always)]
+    pub fn get(&self, window: usize) -> (Range<usize>, usize) {
+        match self.kind {
+            Kind::Strided { kernel, stride, padding } => {
+                let start = window * stride;
+                let end = (start + kernel).saturating_sub(padding).min(self.len);
+                (start.saturating_sub(padding)..end, kernel)
+            }
+            Kind::Even => {
+                let start = window * self.len / self.count;
+                let end = ((window + 1) * self.len).div_ceil(self.count);
+                (start..end, end - start)
+            }
+        }
+    }
+
+    /// The windows that a place lies in.
+    #[inline(always)]
+    pub fn covering(&self, at: usize) -> Range<usize> {
+        match self.kind {
+            Kind::Strided { kernel, stride, padding } => {
+                let first = (at + padding + 1).saturating_sub(kernel).div_ceil(stride);
+                let end = ((at + padding) / stride + 1).min(self.count);
+                first.min(end)..end
+            }
+            Kind::Even => at * self.count / self.len..((at + 1) * self.count).div_ceil(self.len),
+        }
+    }
+}
+
+/// Windows over planes.
+#[derive(Clone, Copy, Debug)]
+pub struct Planes {
+    /// How many planes there are.
+    pub count: usize,
+    /// The windows over their rows.
+    pub rows: Windows,
+    /// The windows over their columns.
+    pub columns: Windows,
+}
+
+/// Numbers that a task takes at a time, nearly.
+const TASK: usize = 32 * 1024;
+
+impl Planes {
+    fn input(&self) -> usize {
+        self.rows.len * self.columns.len
+    }
+
+    fn output(&self) -> usize {
+        self.rows.count * self.columns.count
+    }
+
+    /// Runs `work(plane)` for all planes, several to a task.
+    fn each(&self, work: impl Fn(usize) + Sync) {
+        let together = (TASK / self.input().max(self.output()).max(1)).max(1);
+        parallel_for(self.count.div_ceil(together), |task| {
+            for plane in task * together..self.count.min((task + 1) * together) {
+                work(plane);
+            }
+        });
+    }
+
+    /// Runs `work(plane, from, to)` for all planes of `from` and `to`, in the type of arithmetic.
+    fn map<T: Compute>(
+        &self,
+        from: &[T],
+        to: &mut [T],
+        work: impl Fn(usize, &[T::Wide], &mut [T::Wide]) + Sync,
+    ) {
+        if self.count == 0 {
+            return;
+        }
+        let (from_len, to_len) = (from.len() / self.count, to.len() / self.count);
+        let to = Shared::new(to);
+        self.each(|plane| {
+            let from = &from[plane * from_len..(plane + 1) * from_len];
+            // SAFETY: every plane is a part of its own.
+            let to = unsafe { to.part(plane * to_len, (plane + 1) * to_len) };
+            match (T::as_wide(from), T::as_wide_mut(to)) {
+                (Some(from), Some(to)) => work(plane, from, to),
+                _ => {
+                    let mut wide = vec![T::Wide::ZERO; from_len];
+                    let mut result = vec![T::Wide::ZERO; to_len];
+                    T::widen(from, &mut wide);
+                    work(plane, &wide, &mut result);
+                    T::narrow(&result, to);
+                }
+            }
+        });
+    }
+}
+
+/// The largest number of each window, and where it is in its plane: the first of several, row by
+/// row; NaN counts as the largest. Every window must hold a number.
+///
+/// # Panics
+/// If the lengths do not fit.
+pub fn maximum<T: Compute>(shape: &Planes, x: &[T], y: &mut [T], places: &mut [i64])
+where
+    T::Wide: Wide,
+{
+    assert_eq!(x.len(), shape.count * shape.input(), "maximum: the number of elements");
+    assert!(
+        y.len() == shape.count * shape.output() && places.len() == y.len(),
+        "maximum: the number of results"
+    );
+    let each = shape.output();
+    let places = Shared::new(places);
+    shape.map(x, y, |plane, x, y| {
+        // SAFETY: every plane is a part of its own.
+        let places = unsafe { places.part(plane * each, (plane + 1) * each) };
+        let stride = match shape.columns.kind {
+            Kind::Strided { stride, .. } => stride,
+            Kind::Even => 0,
+        };
+        let (rows, columns) = (&shape.rows, &shape.columns);
+        match stride {
+            1 => dispatch_narrow(Maximum::<_, 1> { rows, columns, x, y, places }),
+            2 => dispatch_narrow(Maximum::<_, 2> { rows, columns, x, y, places }),
+            _ => dispatch_narrow(Maximum::<_, 0> { rows, columns, x, y, places }),
+        }
+    });
+}
+
+/// [`maximum`] of one plane, whose windows are `S` columns apart (0: any number).
+struct Maximum<'a, W, const S: usize> {
+    rows: &'a Windows,
+    columns: &'a Windows,
+    x: &'a [W],
+    y: &'a mut [W],
+    places: &'a mut [i64],
+}
+
+/// Whether `x` comes before the largest so far.
+#[inline(always)]
+fn beats<W: Wide>(x: W, best: W) -> bool {
+    !x.le(best) & best.eq(best)
+}
+
+impl<W: Wide, const S: usize> Kernel for Maximum<'_, W, S> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Maximum { rows, columns, x, y, places } = self;
+        let (width, count) = (columns.len, columns.count);
+        let inside = inside::<S>(columns, rows);
+        let mut offsets = vec![0i32; inside.len()];
+        let mut row = 0;
+        while row < rows.count {
+            let (lines, _) = rows.get(row);
+            let y = &mut y[row * count..(row + 1) * count];
+            let places = &mut places[row * count..(row + 1) * count];
+            let mut window = 0;
+            while window < count {
+                if window == inside.start && !inside.is_empty() {
+                    window = inside.end;
+                    continue;
+                }
+                let (across, _) = columns.get(window);
+                let (best, place) = one_window(x, width, lines.clone(), across);
+                y[window] = best;
+                places[window] = place as i64;
+                window += 1;
+            }
+            if !inside.is_empty() {
+                let first = columns.get(inside.start).0;
+                let y = &mut y[inside.clone()];
+                many_windows::<W, S>(x, width, lines.clone(), first.clone(), y, &mut offsets);
+                let mut place = (lines.start * width + first.start) as i64;
+                let places = &mut places[inside.clone()];
+                let mut i = 0;
+                while i < offsets.len() {
+                    places[i] = place + i64::from(offsets[i]);
+                    place += S as i64;
+                    i += 1;
+                }
+            }
+            row += 1;
+        }
+    }
+}
+
+/// The windows that lie inside the columns altogether, if they are worth looking at together.
+#[inline(always)]
+fn inside<const S: usize>(columns: &Windows, rows: &Windows) -> Range<usize> {
+    let Kind::Strided { kernel, stride, padding } = columns.kind else { return 0..0 };
+    let tall = match rows.kind {
+        Kind::Strided { kernel, .. } => kernel.min(rows.len),
+        Kind::Even => rows.len,
+    };
+    // Places in a window are counted in 32 bits.
+    if S == 0 || columns.len < kernel || tall.saturating_mul(columns.len) > i32::MAX as usize {
+        return 0..0;
+    }
+    let first = padding.div_ceil(stride);
+    let end = ((columns.len + padding - kernel) / stride + 1).min(columns.count);
+    first.min(end)..end
+}
+
+/// The largest number of one window and its place.
+#[inline(always)]
+fn one_window<W: Wide>(
+    x: &[W],
+    width: usize,
+    lines: Range<usize>,
+    across: Range<usize>,
+) -> (W, usize) {
+    let mut place = lines.start * width + across.start;
+    let mut best = x[place];
+    let mut line = lines.start;
+    while line < lines.end {
+        let mut at = line * width + across.start;
+        while at < line * width + across.end {
+            if beats(x[at], best) {
+                (best, place) = (x[at], at);
+            }
+            at += 1;
+        }
+        line += 1;
+    }
+    (best, place)
+}
+
+/// The largest numbers of windows side by side, the first of which is `first`, and how far from the
+/// beginning of each they lie.
+#[inline(always)]
+fn many_windows<W: Wide, const S: usize>(
+    x: &[W],
+    width: usize,
+    lines: Range<usize>,
+    first: Range<usize>,
+    best: &mut [W],
+    offsets: &mut [i32],
+) {
+    let count = best.len();
+    let offsets = &mut offsets[..count];
+    let mut line = lines.start;
+    while line < lines.end {
+        let mut across = first.start;
+        while across < first.end {
+            let start = line * width + across;
+            let from = &x[start..start + (count - 1) * S + 1];
+            let offset = ((line - lines.start) * width + across - first.start) as i32;
+            let mut i = 0;
+            if offset == 0 {
+                while i < count {
+                    // SAFETY: `i` is below `count`, so this is within the slice just cut.
+                    best[i] = unsafe { *from.get_unchecked(i * S) };
+                    offsets[i] = 0;
+                    i += 1;
+                }
+            } else {
+                while i < count {
+                    // SAFETY: as above.
+                    let x = unsafe { *from.get_unchecked(i * S) };
+                    let better = beats(x, best[i]);
+                    offsets[i] = if better { offset } else { offsets[i] };
+                    best[i] = if better { x } else { best[i] };
+                    i += 1;
+                }
+            }
+            across += 1;
+        }
+        line += 1;
+    }
+}
+
+/// Adds each gradient to the place that its window's largest number came from, in their order.
+/// All places must lie in the plane.
+///
+/// # Panics
+/// If the lengths do not fit, or a place is outside its plane.
+pub fn maximum_backward<T: Compute>(shape: &Planes, g: &[T], places: &[i64], dx: &mut [T])
+where
+    T::Wide: Wide,
+{
+    assert!(
+        g.len() == shape.count * shape.output() && places.len() == g.len(),
+        "maximum_backward: the number of gradients"
+    );
+    assert_eq!(dx.len(), shape.count * shape.input(), "maximum_backward: the number of elements");
+    let each = shape.output();
+    shape.map(g, dx, |plane, g, dx| {
+        let places = &places[plane * each..(plane + 1) * each];
+        dx.fill(T::Wide::ZERO);
+        for (g, &place) in g.iter().zip(places) {
+            let dx = &mut dx[place as usize];
+            *dx = *dx + *g;
+        }
+    });
+}
+
+/// The average of each window: its sum over the number of places it counts.
+///
+/// # Panics
+/// If the lengths do not fit.
+pub fn average<T: Compute>(shape: &Planes, x: &[T], y: &mut [T])
+where
+    T::Wide: Wide,
+{
+    assert_eq!(x.len(), shape.count * shape.input(), "average: the number of elements");
+    assert_eq!(y.len(), shape.count * shape.output(), "average: the number of results");
+    shape.map(x, y, |_, x, y| {
+        dispatch(Average { rows: &shape.rows, columns: &shape.columns, x, y });
+    });
+}
+
+struct Average<'a, W> {
+    rows: &'a Windows,
+    columns: &'a Windows,
+    x: &'a [W],
+    y: &'a mut [W],
+}
+
+impl<W: Wide> Kernel for Average<'_, W> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Average { rows, columns, x, y } = self;
+        let (width, count) = (columns.len, columns.count);
+        let mut sums = vec![0.0f64; width];
+        let mut row = 0;
+        while row < rows.count {
+            let (lines, tall) = rows.get(row);
+            sums.fill(0.0);
+            let mut line = lines.start;
+            while line < lines.end {
+                let x = &x[line * width..(line + 1) * width];
+                let mut i = 0;
+                while i < width {
+                    let x: f64 = x[i].into();
+                    sums[i] += x;
+                    i += 1;
+                }
+                line += 1;
+            }
+            let y = &mut y[row * count..(row + 1) * count];
+            let mut window = 0;
+            while window < count {
+                let (across, wide) = columns.get(window);
+                let mut sum = 0.0;
+                for part in &sums[across] {
+                    sum += part;
+                }
+                y[window] = W::of(sum / (tall as f64 * wide as f64));
+                window += 1;
+            }
+            row += 1;
+        }
+    }
+}
+
+/// The gradients of [`average`]: each window's over all that lies in it.
+///
+/// # Panics
+/// If the lengths do not fit.
+pub fn average_backward<T: Compute>(shape: &Planes, g: &[T], dx: &mut [T])
+where
+    T::Wide: Wide,
+{
+    assert_eq!(g.len(), shape.count * shape.output(), "average_backward: the number of gradients");
+    assert_eq!(dx.len(), shape.count * shape.input(), "average_backward: the number of elements");
+    shape.map(g, dx, |_, g, dx| {
+        dispatch(AverageBackward { rows: &shape.rows, columns: &shape.columns, g, dx });
+    });
+}
+
+struct AverageBackward<'a, W> {
+    rows: &'a Windows,
+    columns: &'a Windows,
+    g: &'a [W],
+    dx: &'a mut [W],
+}
+
+impl<W: Wide> Kernel for AverageBackward<'_, W> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let AverageBackward { rows, columns, g, dx } = self;
+        let (width, count) = (columns.len, columns.count);
+        let (mut sums, mut line) = (vec![0.0f64; count], vec![0.0f64; width]);
+        let mut at = 0;
+        while at < rows.len {
+            sums.fill(0.0);
+            let covering = rows.covering(at);
+            let mut row = covering.start;
+            while row < covering.end {
+                let tall = rows.get(row).1 as f64;
+                let g = &g[row * count..(row + 1) * count];
+                let mut i = 0;
+                while i < count {
+                    let g: f64 = g[i].into();
+                    sums[i] += g / tall;
+                    i += 1;
+                }
+                row += 1;
+            }
+            line.fill(0.0);
+            let mut window = 0;
+            while window < count {
+                let (across, wide) = columns.get(window);
+                let part = sums[window] / wide as f64;
+                for total in &mut line[across] {
+                    *total += part;
+                }
+                window += 1;
+            }
+            let dx = &mut dx[at * width..(at + 1) * width];
+            let mut i = 0;
+            while i < width {
+                dx[i] = W::of(line[i]);
+                i += 1;
+            }
+            at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_covers_the_places_that_it_holds_and_no_others() {
+        let strided = |kernel, stride, padding| Kind::Strided { kernel, stride, padding };
+        let kinds = [strided(2, 2, 0), strided(3, 2, 1), strided(3, 1, 1), strided(2, 5, 1)];
+        for len in 1..12 {
+            for kind in kinds.into_iter().chain([Kind::Even; 7]) {
+                for even in 1..9 {
+                    let count = match kind {
+                        Kind::Strided { kernel, stride, padding } => {
+                            if len + 2 * padding < kernel {
+                                continue;
+                            }
+                            (len + 2 * padding - kernel) / stride + 1
+                        }
+                        Kind::Even => even,
+                    };
+                    let windows = Windows { len, count, kind };
+                    for at in 0..len {
+                        let covering = windows.covering(at);
+                        for window in 0..count {
+                            let holds = windows.get(window).0.contains(&at);
+                            let covered = covering.contains(&window);
+                            assert_eq!(holds, covered, "{windows:?}, {window}, {at}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! A channel of all images of a batch, normalised together.
+
+use super::slice;
+use super::{By, EPS, Split, common_dtype, expect_eps, factor, no_float, optionally, per_channel};
+use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply, backward, husk};
+use crate::ops::params::Params;
+use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::reduction::wide;
+use crate::ops::samples::{Bad, Sampler};
+use crate::ops::shape::{bad_parameter, bad_shape, optional};
+use crate::tensor::match_float;
+use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_kernels::native::Compute;
+use extensor_kernels::norm::planes::{self, Found, Planes, Statistics};
+use smallvec::{SmallVec, smallvec};
+
+/// What [`batch_norm2d`] returns; all but the output are statistics, of shape `[C]`, in `f32` for
+/// 16-bit inputs.
+#[derive(Clone, Debug)]
+pub struct BatchNorm {
+    /// The normalised tensor.
+    pub output: Tensor,
+    /// The running mean after this batch.
+    pub running_mean: Tensor,
+    /// The running variance after this batch.
+    pub running_var: Tensor,
+    /// The mean that was subtracted: what [`batch_norm2d_backward`] takes.
+    pub saved_mean: Tensor,
+    /// `1/√(variance + eps)`, at most 10¹⁰: likewise.
+    pub saved_rstd: Tensor,
+}
+
+/// `y = (x − mean)/√(variance + eps)·gamma + beta` for each channel of `x`, which has shape
+/// `[N, C, H, W]` or `[N, C]`.
+///
+/// With `training` mean and variance are those of the batch; otherwise those in `running`, which must
+/// be given. Nothing is changed in place: the running statistics that belong to the next call are
+/// returned. With `training` these are `(1 − momentum)·running + momentum·batch`, the batch's variance
+/// being that of a sample (divided by n − 1), or the batch's alone where `running` is not given;
+/// without `training`, those given.
+///
+/// The variance of a single number is 0. An empty batch has no mean and no variance (they are NaN),
+/// and leaves given running statistics as they are.
+///
+/// ```
+/// use extensor::{batch_norm2d, tensor};
+/// let x = tensor([[1.0, 5.0], [3.0, 9.0]]);
+/// let (gamma, beta) = (tensor([1.0, 1.0]), tensor([0.0, 10.0]));
+/// let (mean, var) = (tensor([0.0, 0.0]), tensor([1.0, 1.0]));
+/// let first = batch_norm2d(&x, &gamma, &beta, Some((&mean, &var)), true, 0.5, 0.0)?;
+/// assert_eq!(first.output.to_vec::<f64>()?, [-1.0, 9.0, 1.0, 11.0]);
+/// assert_eq!(first.running_mean.to_vec::<f64>()?, [1.0, 3.5]);
+/// assert_eq!(first.running_var.to_vec::<f64>()?, [1.5, 4.5]);
+/// let running = Some((&first.running_mean, &first.running_var));
+/// let later = batch_norm2d(&x, &gamma, &beta, running, false, 0.5, 0.0)?;
+/// assert_eq!(later.output.to_vec::<f64>()?[0], 0.0);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn batch_norm2d(
+    x: &Tensor,
+    gamma: &Tensor,
+    beta: &Tensor,
+    running: Option<(&Tensor, &Tensor)>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<BatchNorm> {
+    let op = BatchNorm2d { training, momentum, eps };
+    let outputs = match running {
+        Some((mean, var)) => apply(&op, &[x, gamma, beta, mean, var])?,
+        None => apply(&op, &[x, gamma, beta])?,
+    };
+    let found: std::result::Result<[Tensor; 5], _> = outputs.into_vec().try_into();
+    match found {
+        Ok([output, running_mean, running_var, saved_mean, saved_rstd]) => {
+            Ok(BatchNorm { output, running_mean, running_var, saved_mean, saved_rstd })
+        }
+        Err(_) => no_float("batch_norm2d", x.dtype()),
+    }
+}
+
+/// The gradients of [`batch_norm2d`] for `x`, `gamma` and `beta`, from the statistics it returned:
+/// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))·rstd, Σ g·x̂, Σ g)` with `gγ = grad_output·gamma` where it was
+/// `training`; otherwise the first is `gγ·rstd`.
+pub fn batch_norm2d_backward(
+    grad_output: &Tensor,
+    x: &Tensor,
+    gamma: &Tensor,
+    saved_mean: &Tensor,
+    saved_rstd: &Tensor,
+    training: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let name = "batch_norm2d_backward";
+    // The parameters of the running statistics have no part in the gradient.
+    let op = BatchNorm2d { training, momentum: 0.0, eps: 0.0 };
+    let beta = husk(gamma.shape(), gamma.dtype())?;
+    let statistic = husk(gamma.shape(), wide(gamma.dtype()))?;
+    let inputs = [x, gamma, &beta, &statistic, &statistic];
+    let specs = op.infer(&inputs)?;
+    let saved = [("saved_mean", saved_mean), ("saved_rstd", saved_rstd)];
+    for ((argument, x), spec) in saved.into_iter().zip(&specs[3..]) {
+        if *x.shape() != spec.shape {
+            return Err(bad_shape(name, argument, spec.shape.to_string(), x.shape()));
+        }
+        if x.dtype() != spec.dtype {
+            let (expected, got) = (spec.dtype.name(), x.dtype());
+            return Err(Error::DType { op: name, argument, expected, got });
+        }
+    }
+    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let outputs = [&output, &statistic, &statistic, saved_mean, saved_rstd];
+    let wanted = [true, true, true, false, false];
+    let grads = backward(&op, &[grad_output], &inputs, &outputs, &wanted)?;
+    let found: std::result::Result<[Tensor; 3], _> =
+        grads.into_iter().flatten().collect::<Vec<_>>().try_into();
+    match found {
+        Ok([dx, dgamma, dbeta]) => Ok((dx, dgamma, dbeta)),
+        Err(_) => no_float(name, x.dtype()),
+    }
+}
+
+/// Planes of fewer numbers are brought together channel by channel first.
+const SMALL_PLANE: usize = 16;
+
+/// A batch as its kernel sees it.
+struct Batch {
+    images: usize,
+    channels: usize,
+    len: usize,
+}
+
+impl Batch {
+    fn of(x: &Tensor) -> Batch {
+        let len = x.shape()[2..].iter().fold(1usize, |a, &b| a.saturating_mul(b));
+        Batch { images: x.shape()[0], channels: x.shape()[1], len }
+    }
+
+    /// How many numbers have one mean.
+    fn count(&self) -> usize {
+        self.images.saturating_mul(self.len)
+    }
+
+    fn gathered(&self) -> bool {
+        self.images > 1 && self.len < SMALL_PLANE
+    }
+
+    fn planes(&self, eps: f64) -> Planes {
+        if self.gathered() {
+            return Planes::batch(1, self.channels, self.images * self.len, eps);
+        }
+        Planes::batch(self.images, self.channels, self.len, eps)
+    }
+
+    /// The tensor with images and channels in the other order, if that is how the kernel takes it.
+    fn turned(&self, x: &Tensor) -> Result<Tensor> {
+        if !self.gathered() {
+            return Ok(x.clone());
+        }
+        let axes: &[i64] = if x.ndim() == 4 { &[1, 0, 2, 3] } else { &[1, 0] };
+        ops::transpose(x, Some(axes))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct BatchNorm2d {
+    training: bool,
+    momentum: f64,
+    eps: f64,
+}
+
+fn params(training: bool) -> Params {
+    Params::new().with("eps", 1e-5).with("training", training)
+}
+
+impl BatchNorm2d {
+    pub(crate) const RECORD: &'static Record = &Record {
+        name: "batch_norm2d",
+        family: Family::Normalization,
+        formula: "y = x̂·gamma + beta, x̂ = (x − mean)/√(variance + eps) over a channel of all images",
+        derivative: "((gγ − mean(gγ) − x̂·mean(gγ·x̂))/√(variance + eps), Σ g·x̂, Σ g), gγ = g·gamma; \
+                     with given statistics the first is gγ/√(variance + eps)",
+        conventions: "also returned, and not differentiated: the next running mean and variance \
+                      (that of a sample), and the mean and 1/√(variance + eps) that were used; a \
+                      single number has variance 0; an empty batch has mean and variance NaN, and \
+                      leaves given statistics as they are; where √(variance + eps) is 0, 1e-10 \
+                      stands for it, and the derivative uses at least 1e-10",
+        inputs: &[
+            Input::new("x"),
+            Input::new("gamma"),
+            Input::new("beta"),
+            Input::optional_constant("mean"),
+            Input::optional_constant("var"),
+        ],
+        params: &[
+            EPS,
+            optional("training", "whether the batch's own statistics are used", "true"),
+            optional("momentum", "the weight of the batch in the running statistics", "0.1"),
+        ],
+        backward: "batch_norm2d_backward(grad_output, x, gamma, saved_mean, saved_rstd, training)",
+        class: Class::General,
+        needs: Needs::InputsAndAuxiliary,
+        auxiliary: 4,
+        build: |p| {
+            let op = "batch_norm2d";
+            Ok(Box::new(BatchNorm2d {
+                training: p.bool(op, "training", true)?,
+                momentum: p.float(op, "momentum", 0.1)?,
+                eps: p.float(op, "eps", 1e-5)?,
+            }))
+        },
+        samples,
+        errors,
+        ..Record::BLANK
+    };
+
+    /// The next running statistics of a channel, from those given and what was found.
+    fn running(&self, found: &Found, given: Option<(f64, f64)>, count: usize) -> (f64, f64) {
+        match given {
+            Some(given) if !self.training || count == 0 => given,
+            None if count == 0 => (f64::NAN, f64::NAN),
+            given => {
+                let unbiased = count as f64 / (count - 1).max(1) as f64;
+                let batch = (found.mean, found.variance * unbiased);
+                given.map_or(batch, |(mean, var)| {
+                    let mixed =
+                        |old: f64, new: f64| (1.0 - self.momentum) * old + self.momentum * new;
+                    (mixed(mean, batch.0), mixed(var, batch.1))
+                })
+            }
+        }
+    }
+}
+
+impl Operation for BatchNorm2d {
+    fn record(&self) -> &'static Record {
+        BatchNorm2d::RECORD
+    }
+    fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
+        let (op, x) = ("batch_norm2d", inputs[0]);
+        expect_eps(op, self.eps)?;
+        if !(0.0..=1.0).contains(&self.momentum) {
+            return Err(bad_parameter(op, "momentum", "a number from 0 to 1", self.momentum));
+        }
+        let dtype = common_dtype(op, &inputs[..3])?;
+        if !matches!(x.ndim(), 2 | 4) {
+            return Err(bad_shape(op, "x", "[N, C, H, W] or [N, C]", x.shape()));
+        }
+        let factors = Shape::from([x.shape()[1]]);
+        let names = ["x", "gamma", "beta", "mean", "var"];
+        for (x, argument) in inputs.iter().zip(names).skip(1) {
+            x.dtype().expect_float(op, argument)?;
+            if *x.shape() != factors {
+                return Err(bad_shape(op, argument, factors.to_string(), x.shape()));
+            }
+        }
+        if inputs.len() == 4 {
+            let (expected, got) = (names.join(", "), names[..4].join(", "));
+            return Err(Error::Inputs { op, expected, got });
+        }
+        if !self.training && inputs.len() < 5 {
+            let expected = "true where mean and var are not given";
+            return Err(bad_parameter(op, "training", expected, false));
+        }
+        let statistic = || Spec { shape: factors.clone(), dtype: wide(dtype) };
+        let mut specs: Specs = smallvec![Spec { shape: x.shape().clone(), dtype }];
+        specs.extend((0..4).map(|_| statistic()));
+        Ok(specs)
+    }
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
+        let op = "batch_norm2d";
+        let (dtype, statistic) = (specs[0].dtype, &specs[1]);
+        let batch = Batch::of(inputs[0]);
+        let x = batch.turned(&ops::cast(inputs[0], dtype)?)?.contiguous()?;
+        let [gamma, beta] = [1, 2].map(|i| factor(inputs.get(i), 1.0, batch.channels, dtype));
+        let (gamma, beta) = (gamma?, beta?);
+        let given = match inputs.get(3..5) {
+            Some([mean, var]) => {
+                let cast = |x: &Tensor| ops::cast(x, statistic.dtype)?.contiguous();
+                Some((cast(mean)?, cast(var)?))
+            }
+            _ => None,
+        };
+        let mut found =
+            vec![Found { mean: f64::NAN, variance: f64::NAN, slope: f64::NAN }; batch.channels];
+        let y = match_float!(dtype, T => Tensor::build(op, x.shape().clone(), dtype, |y: &mut [T]| {
+            type W = <T as Compute>::Wide;
+            let statistics = match &given {
+                Some((mean, var)) if !self.training => {
+                    Statistics::Given(slice::<W>(mean), slice::<W>(var))
+                }
+                _ => Statistics::Own,
+            };
+            let (gamma, beta) = (slice::<W>(&gamma), slice::<W>(&beta));
+            if !y.is_empty() || !self.training {
+                let planes = batch.planes(self.eps);
+                found = planes::forward(&planes, slice::<T>(&x), gamma, beta, statistics, y);
+            }
+        }), else no_float(op, dtype))?;
+        let count = batch.count();
+        let given = given.map(|(mean, var)| (mean.to_f64_vec(), var.to_f64_vec()));
+        let running = |c: usize| {
+            let given = given.as_ref().map(|(mean, var)| (mean[c], var[c]));
+            self.running(&found[c], given, count)
+        };
+        let each = |value: &dyn Fn(usize) -> f64| {
+            let values: Vec<f64> = (0..batch.channels).map(value).collect();
+            ops::cast(&Tensor::from_vec(values, statistic.shape.clone())?, statistic.dtype)
+        };
+        Ok(smallvec![
+            batch.turned(&y)?,
+            each(&|c| running(c).0)?,
+            each(&|c| running(c).1)?,
+            each(&|c| found[c].mean)?,
+            each(&|c| found[c].slope)?,
+        ])
+    }
+    fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+        let op = "batch_norm2d_backward";
+        let dtype = call.grad().dtype();
+        let batch = Batch::of(call.inputs[0]);
+        let x = batch.turned(&ops::cast(call.inputs[0], dtype)?)?.contiguous()?;
+        let g = batch.turned(call.grad())?.contiguous()?;
+        let gamma = factor(call.inputs.get(1), 1.0, batch.channels, dtype)?;
+        let (mean, slope) = (call.outputs[3].contiguous()?, call.outputs[4].contiguous()?);
+        let [mut dgamma, mut dbeta] =
+            [1, 2].map(|i| vec![0.0; if call.wanted[i] { batch.channels } else { 0 }]);
+        let (moving, limit) = (self.training, dtype.max_finite());
+        let dx = match_float!(dtype, T => {
+            type W = <T as Compute>::Wide;
+            let (mean, slope) = (slice::<W>(&mean), slice::<W>(&slope));
+            optionally(op, call.wanted[0], x.shape(), dtype, |dx: Option<&mut [T]>| {
+                if !x.is_empty() {
+                    let (planes, gamma) = (batch.planes(self.eps), slice::<W>(&gamma));
+                    let (g, x) = (slice::<T>(&g), slice::<T>(&x));
+                    let saved = Statistics::Saved { mean, slope, moving };
+                    let sums = planes::backward(&planes, g, x, gamma, saved, limit, dx);
+                    per_channel(&planes, &sums, &mut dgamma, &mut dbeta);
+                }
+            })
+        }, else no_float(op, dtype))?;
+        let mut grads: Grads = SmallVec::from_elem(None, call.inputs.len());
+        grads[0] = dx.map(|dx| batch.turned(&dx)).transpose()?;
+        for (i, sums) in [(1, dgamma), (2, dbeta)] {
+            if call.wanted[i] {
+                grads[i] = Some(Tensor::from_vec(sums, [batch.channels])?);
+            }
+        }
+        Ok(grads)
+    }
+    fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
+        let Batch { images, channels, len } = Batch::of(call.inputs[0]);
+        let split = Split {
+            x: Shape::from([images, channels, len]),
+            factors: Shape::from([1, channels, 1]),
+            axes: &[0, 2],
+        };
+        let by = if self.training {
+            By::Own { centred: true, eps: self.eps }
+        } else {
+            By::Given(call.outputs[3], call.outputs[4])
+        };
+        split.derivative(call, by)
+    }
+    fn terms(&self, inputs: &[&Tensor]) -> usize {
+        Batch::of(inputs[0]).count().max(1)
+    }
+}
+
+fn samples(s: &mut Sampler) {
+    let shapes: [&[usize]; 7] = [
+        &[4, 3, 5, 5],
+        &[2, 3, 1, 4],
+        &[6, 4],
+        &[1, 2, 3, 3],
+        &[2, 1, 4, 9],
+        &[3, 2, 4, 4],
+        &[3, 0, 2, 2],
+    ];
+    for shape in shapes {
+        let channels = &shape[1..2];
+        for training in [true, false] {
+            let mut inputs =
+                vec![s.normal(shape), s.uniform(0.5, 2.0, channels), s.normal(channels)];
+            if training {
+                s.add(inputs.clone(), params(true));
+            }
+            inputs.extend([s.normal(channels), s.uniform(0.5, 2.0, channels)]);
+            s.add(inputs, params(training).with("momentum", 0.3));
+        }
+    }
+    let factors = |s: &mut Sampler| [s.uniform(0.5, 2.0, &[3]), s.normal(&[3])];
+    let statistics = |s: &mut Sampler| [s.normal(&[3]), s.uniform(0.5, 2.0, &[3])];
+    let [gamma, beta] = factors(s);
+    let x = s.normal(&[0, 3, 2, 2]);
+    let [mean, var] = statistics(s);
+    s.add([x.clone(), gamma.clone(), beta.clone(), mean.clone(), var.clone()], params(false));
+    s.add_kink([x.clone(), gamma.clone(), beta.clone()], params(true), "an empty batch");
+    let inputs = [x, gamma.clone(), beta.clone(), mean, var];
+    s.add_kink(inputs, params(true), "an empty batch");
+    let x = s.normal(&[1, 3, 1, 1]);
+    s.add_kink([x, gamma.clone(), beta.clone()], params(true), "one number");
+    let zero = params(true).with("eps", 0.0);
+    let x = crate::tensor([[0.1, -0.3, 7.0]; 4]);
+    s.add_kink([x, gamma, beta], zero, "equal numbers, eps = 0");
+}
+
+fn errors(bad: &mut Bad) {
+    let ones = |bad: &Bad, shape: &[usize]| bad.ones(shape, DType::F64);
+    let (x, c, short) = (ones(bad, &[2, 3, 4, 5]), ones(bad, &[3]), ones(bad, &[2]));
+    let mut add = |inputs: &[&Tensor], params: Params, message| {
+        bad.add(inputs.iter().map(|&x| x.clone()).collect::<Vec<_>>(), params, message);
+    };
+    add(&[&x, &short, &c], params(true), "gamma has shape [2], expected [3]");
+    add(&[&x, &c, &short], params(true), "beta has shape [2], expected [3]");
+    add(&[&x, &c, &c, &c, &short], params(true), "var has shape [2], expected [3]");
+    add(&[&x, &c, &c, &c], params(true), "got inputs (x, gamma, beta, mean)");
+    add(&[&c, &c, &c], params(true), "x has shape [3], expected [N, C, H, W] or [N, C]");
+    let message = "training is false, expected true where mean and var are not given";
+    add(&[&x, &c, &c], params(false), message);
+    let heavy = params(true).with("momentum", 1.5);
+    add(&[&x, &c, &c], heavy, "momentum is 1.5, expected a number from 0 to 1");
+    let negative = Params::new().with("eps", -1e-5);
+    add(&[&x, &c, &c], negative, "eps is -1e-5, expected a finite number");
+}

@@ -1,0 +1,187 @@
+//! The largest number of each window.
+
+use super::{CASES, Sliding, WINDOW, bad_windows, no_float, params, pooled, slice};
+use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply, backward, husk};
+use crate::ops::params::Params;
+use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::shape::bad_shape;
+use crate::tensor::match_float;
+use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_kernels::pool;
+use smallvec::smallvec;
+
+/// The largest number of each window of `kernel_size` over the last two axes of `[N, C, H, W]` or
+/// `[C, H, W]`; windows are `stride` apart (as far as they are long if it is `None`), and reach
+/// `padding` over the edges, where there is nothing.
+///
+/// ```
+/// use extensor::{maxpool2d, tensor};
+/// let x = tensor([[[1.0, 5.0, 2.0, 0.0], [3.0, 4.0, 8.0, 8.0]]]);
+/// let y = maxpool2d(&x, [2, 2], None, [0, 0])?;
+/// assert_eq!(y.to_vec::<f64>()?, [5.0, 8.0]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn maxpool2d(
+    x: &Tensor,
+    kernel_size: [usize; 2],
+    stride: impl Into<Option<[usize; 2]>>,
+    padding: [usize; 2],
+) -> Result<Tensor> {
+    Ok(maxpool2d_with_indices(x, kernel_size, stride, padding)?.0)
+}
+
+/// [`maxpool2d`] and, as `i64`, where in its plane of `H·W` numbers each result came from: the first
+/// of several equal ones, row by row; the first NaN if there is one.
+///
+/// ```
+/// use extensor::{maxpool2d_with_indices, tensor};
+/// let x = tensor([[[1.0, 5.0, 2.0, 0.0], [3.0, 4.0, 8.0, 8.0]]]);
+/// let (_, indices) = maxpool2d_with_indices(&x, [2, 2], None, [0, 0])?;
+/// assert_eq!(indices.to_vec::<i64>()?, [1, 6]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn maxpool2d_with_indices(
+    x: &Tensor,
+    kernel_size: [usize; 2],
+    stride: impl Into<Option<[usize; 2]>>,
+    padding: [usize; 2],
+) -> Result<(Tensor, Tensor)> {
+    let op = MaxPool2d { window: Sliding::new(kernel_size, stride.into(), padding) };
+    let mut outputs = apply(&op, &[x])?;
+    let indices = outputs.swap_remove(1);
+    Ok((outputs.swap_remove(0), indices))
+}
+
+/// The gradient of [`maxpool2d`] for an input of `input_shape`: each element of `grad_output` added
+/// where its window's largest number was, as [`maxpool2d_with_indices`] found it.
+///
+/// ```
+/// use extensor::{maxpool2d_backward, tensor};
+/// let (g, indices) = (tensor([[[10.0, 20.0]]]), tensor([[[1i64, 6]]]));
+/// let dx = maxpool2d_backward(&g, &indices, &[1, 2, 4], [2, 2], None, [0, 0])?;
+/// assert_eq!(dx.to_vec::<f64>()?, [0.0, 10.0, 0.0, 0.0, 0.0, 0.0, 20.0, 0.0]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn maxpool2d_backward(
+    grad_output: &Tensor,
+    indices: &Tensor,
+    input_shape: &[usize],
+    kernel_size: [usize; 2],
+    stride: impl Into<Option<[usize; 2]>>,
+    padding: [usize; 2],
+) -> Result<Tensor> {
+    let name = "maxpool2d_backward";
+    let op = MaxPool2d { window: Sliding::new(kernel_size, stride.into(), padding) };
+    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let expected = op.infer(&[&x])?.swap_remove(1);
+    if *indices.shape() != expected.shape {
+        return Err(bad_shape(name, "indices", expected.shape.to_string(), indices.shape()));
+    }
+    if indices.dtype() != DType::I64 {
+        let (argument, got) = ("indices", indices.dtype());
+        return Err(Error::DType { op: name, argument, expected: "i64", got });
+    }
+    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let grads = backward(&op, &[grad_output], &[&x], &[&output, indices], &[true])?;
+    grads.into_iter().flatten().next().map_or_else(|| no_float(name, x.dtype()), Ok)
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct MaxPool2d {
+    window: Sliding,
+}
+
+impl MaxPool2d {
+    pub(crate) const RECORD: &'static Record = &Record {
+        name: "maxpool2d",
+        family: Family::Pooling,
+        formula: "y = the largest x of each window",
+        derivative: "g, added where each window's largest number is",
+        conventions: "of several equal numbers the first, row by row, has the gradient; NaN in a \
+                      window gives NaN; padding is never the largest; also returned: where in its \
+                      plane each result is",
+        params: &WINDOW,
+        backward: "maxpool2d_backward(grad_output, indices, input_shape, kernel_size, stride, \
+                   padding)",
+        class: Class::General,
+        needs: Needs::Auxiliary,
+        auxiliary: 1,
+        build: |p| Ok(Box::new(MaxPool2d { window: Sliding::from_params("maxpool2d", p)? })),
+        samples: |s| {
+            for (shape, kernel, stride, padding) in CASES {
+                let x = s.apart(shape);
+                s.add([x], params(kernel, stride, padding));
+            }
+            let x = s.apart(&[1, 1, 4, 6]);
+            s.add([x], Params::new().with("kernel_size", 2));
+            let ties = crate::tensor([[[[1.0; 4]; 4]]]);
+            s.add_kink([ties], params([2, 2], [2, 2], [0, 0]), "ties");
+            let ties = crate::tensor([[[[1.0, 1.0, 0.0, 2.0, 2.0]; 3]]]);
+            s.add_kink([ties], params([3, 3], [1, 1], [1, 1]), "ties");
+        },
+        errors: bad_windows,
+        ..Record::BLANK
+    };
+}
+
+impl Operation for MaxPool2d {
+    fn record(&self) -> &'static Record {
+        MaxPool2d::RECORD
+    }
+    fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
+        let (op, x) = ("maxpool2d", inputs[0]);
+        x.dtype().expect_float(op, "x")?;
+        let planes = self.window.over(op, x.shape())?;
+        let shape = pooled(op, x.shape(), &planes)?;
+        let indices = Spec { shape: shape.clone(), dtype: DType::I64 };
+        Ok(smallvec![Spec { shape, dtype: x.dtype() }, indices])
+    }
+    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+        let op = "maxpool2d";
+        let planes = self.window.over(op, inputs[0].shape())?;
+        let x = inputs[0].contiguous()?;
+        let Spec { shape, dtype } = specs.swap_remove(0);
+        let mut y = no_float(op, dtype);
+        let indices = Tensor::build(op, shape.clone(), DType::I64, |indices: &mut [i64]| {
+            y = match_float!(dtype, T => Tensor::build(op, shape, dtype, |y: &mut [T]| {
+                pool::maximum(&planes, slice::<T>(&x), y, indices)
+            }), else no_float(op, dtype));
+        })?;
+        Ok(smallvec![y?, indices])
+    }
+    fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+        let op = "maxpool2d_backward";
+        let shape = call.inputs[0].shape();
+        let planes = self.window.over(op, shape)?;
+        let (g, indices) = (call.grad().contiguous()?, call.outputs[1].contiguous()?);
+        let places = slice::<i64>(&indices);
+        let size = planes.rows.len * planes.columns.len;
+        if let Some(&index) = places.iter().find(|&&i| i < 0 || i as usize >= size) {
+            return Err(Error::IndexOutOfRange { op, index, axis: shape.len() - 2, size });
+        }
+        let dtype = g.dtype();
+        call.one(|| {
+            match_float!(dtype, T => {
+            Tensor::build(op, shape.clone(), dtype, |dx: &mut [T]| {
+                pool::maximum_backward(&planes, slice::<T>(&g), places, dx)
+            })
+        }, else no_float(op, dtype))
+        })
+    }
+    fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
+        let (y, indices) = (call.outputs[0], call.outputs[1]);
+        let Some(tangent) = call.tangents[0] else { return Ok(smallvec![y.zeros_like()?]) };
+        let planes = self.window.over("maxpool2d", tangent.shape())?;
+        let each = |x: &Tensor, axes: [usize; 2]| {
+            ops::reshape(x, Shape::from([planes.count, axes[0] * axes[1]]))
+        };
+        let tangent = each(tangent, [planes.rows.len, planes.columns.len])?;
+        let indices = each(indices, [planes.rows.count, planes.columns.count])?;
+        Ok(smallvec![ops::reshape(&ops::gather(&tangent, &indices, 1)?, y.shape())?])
+    }
+    fn terms(&self, _: &[&Tensor]) -> usize {
+        let ([h, w], [down, right]) = (self.window.kernel, self.window.stride);
+        h.div_ceil(down).saturating_mul(w.div_ceil(right))
+    }
+}
