@@ -81,7 +81,9 @@ fn exponent<R: Real>(x: R) -> (R, R) {
     let rest = (a - (sum - part)) + (product - part) + b.mul_add(square, -product);
     let rest = b.mul_add(lost, b_rest.mul_add(square, rest + a_rest));
     let whole = x * sum;
-    (whole, x.mul_add(rest, x.mul_add(sum, -whole)))
+    let rest = x.mul_add(rest, x.mul_add(sum, -whole));
+    let first = whole + rest;
+    (first, rest - (first - whole))
 }
 
 /// Numbers so large that the step has saturated, and small enough for their third powers.
