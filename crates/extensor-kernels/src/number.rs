@@ -122,6 +122,10 @@ pub trait Real: Number + Div<Output = Self> {
     fn erfc(self) -> Self;
     /// `1 / (1 + e⁻ˣ)`.
     fn sigmoid(self) -> Self;
+    /// `ln(1 + eˣ)`.
+    fn softplus(self) -> Self;
+    /// The normal distribution function, `erfc(-x/√2) / 2`.
+    fn normal_cdf(self) -> Self;
     /// Whether it is not a number.
     #[inline(always)]
     fn is_nan(self) -> Self::Mask {
@@ -216,7 +220,8 @@ macro_rules! number_for_float {
                 <$t>::trunc(self)
             }
             number_for_float!(@math exp expm1 log log1p log2 log10 sin cos tan asin acos atan);
-            number_for_float!(@math sinh cosh tanh asinh acosh atanh erf erfc sigmoid);
+            number_for_float!(@math sinh cosh tanh asinh acosh atanh erf erfc sigmoid softplus);
+            number_for_float!(@math normal_cdf);
         }
     };
     (@math $($name:ident)*) => {$(
@@ -295,6 +300,7 @@ macro_rules! lane {
             lane!(@binary Real: copysign);
             lane!(@unary Real: sqrt floor ceil round trunc exp expm1 log log1p log2 log10);
             lane!(@unary Real: asin acos atan sinh cosh tanh asinh acosh atanh erf erfc sigmoid);
+            lane!(@unary Real: softplus normal_cdf);
             #[inline(always)]
             fn sin(self) -> Self {
                 Lane(math::sin_lane(self.0))

@@ -159,6 +159,19 @@ fn kinks_follow_the_specification() {
     assert_eq!(at("abs", [-1.0, 0.0, 1.0], Params::new()), [-1.0, 0.0, 1.0]);
     let bounds = Params::new().with("min", -1.0).with("max", 1.0);
     assert_eq!(at("clip", [-1.0, 0.5, 1.0], bounds), [0.0, 1.0, 0.0]);
+    assert_eq!(at("relu", [-0.0, 0.0, 1.0], Params::new()), [0.0, 0.0, 1.0]);
+    assert_eq!(at("relu6", [0.0, 3.0, 6.0], Params::new()), [0.0, 1.0, 0.0]);
+    for name in ["leaky_relu", "elu"] {
+        let alpha = Params::new().with("alpha", 0.25);
+        assert_eq!(at(name, [-0.0, 0.0, 1.0], alpha), [0.25, 0.25, 1.0], "{name}");
+    }
+    assert_eq!(at("hard_sigmoid", [-3.0, 0.0, 3.0], Params::new()), [0.0, 1.0 / 6.0, 0.0]);
+    assert_eq!(at("hard_swish", [-3.0, 0.0, 3.0], Params::new()), [0.0, 0.5, 1.0]);
+    assert_eq!(at("hard_tanh", [-1.0, 0.0, 1.0], Params::new()), [0.0, 1.0, 0.0]);
+    let slopes =
+        gradients("prelu", &[&tensor([0.0, -2.0, 2.0]), &tensor(0.25)], &Params::new(), &ones);
+    let slopes: Vec<Vec<f64>> = slopes.unwrap().iter().map(|d| d.to_f64_vec()).collect();
+    assert_eq!(slopes, [vec![0.25, 0.25, 1.0], vec![-2.0]]);
     for name in ["sign", "ceil", "floor", "round", "trunc"] {
         assert_eq!(at(name, [-1.0, 0.5, 2.0], Params::new()), [0.0; 3], "{name}");
     }
@@ -186,8 +199,9 @@ fn kinks_follow_the_specification() {
 
 #[test]
 fn nan_in_gives_nan_out_in_every_function_of_floats() {
-    // Questions are answered, and these pick or move elements instead of computing with them.
-    let exempt = ["isnan", "isinf", "isfinite", "argmax", "argmin", "cast"];
+    // Questions are answered, these pick or move elements instead of computing with them, and what
+    // is dropped is 0 whatever it was.
+    let exempt = ["isnan", "isinf", "isfinite", "argmax", "argmin", "cast", "dropout", "dropout2d"];
     let mut tried = 0;
     for record in catalogue::CATALOGUE {
         if !record.is_differentiable() || exempt.contains(&record.name) {

@@ -2,12 +2,15 @@
 //!
 //! Whatever must hold for all of them is a loop over it.
 
+use super::activation::curve::Curve;
+use super::activation::softmax::Rule as _;
 use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
 use super::reduction::Rule;
 use super::{arithmetic, attention, elementwise, loss, matrix, reduction, shape};
 use super::{arithmetic, elementwise, matrix, normalization, pooling, reduction, shape};
+use super::{activation, arithmetic, dropout, elementwise, matrix, reduction, shape};
 use crate::{Error, Result, Tensor};
 
 /// Every operation there is.
@@ -112,6 +115,25 @@ pub static CATALOGUE: &[&Record] = &[
     shape::scatter::ScatterAdd::RECORD,
     shape::scatter::OneHot::RECORD,
     // activation
+    activation::linear_units::Relu::RECORD,
+    activation::linear_units::Relu6::RECORD,
+    activation::linear_units::LeakyRelu::RECORD,
+    activation::prelu::Prelu::RECORD,
+    activation::linear_units::Elu::RECORD,
+    activation::linear_units::Selu::RECORD,
+    activation::sigmoids::Sigmoid::RECORD,
+    activation::sigmoids::Tanh::RECORD,
+    activation::gelu::Gelu::RECORD,
+    activation::sigmoids::Swish::RECORD,
+    activation::sigmoids::Mish::RECORD,
+    activation::sigmoids::Softplus::RECORD,
+    activation::sigmoids::Softsign::RECORD,
+    activation::sigmoids::LogSigmoid::RECORD,
+    activation::piecewise::HardSigmoid::RECORD,
+    activation::piecewise::HardSwish::RECORD,
+    activation::piecewise::HardTanh::RECORD,
+    activation::softmax::Softmax::RECORD,
+    activation::softmax::LogSoftmax::RECORD,
     // convolution
     // pooling
     pooling::maximum::MaxPool2d::RECORD,
@@ -127,6 +149,8 @@ pub static CATALOGUE: &[&Record] = &[
     // attention
     attention::Attention::RECORD,
     // dropout
+    dropout::Dropout::RECORD,
+    dropout::Dropout::CHANNELS_RECORD,
     // loss
     loss::distances::MeanSquaredError::RECORD,
     loss::distances::MeanAbsoluteError::RECORD,

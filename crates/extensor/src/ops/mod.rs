@@ -10,6 +10,7 @@ pub mod params;
 mod pointwise;
 pub mod record;
 pub mod samples;
+mod unary;
 
 mod activation;
 mod arithmetic;

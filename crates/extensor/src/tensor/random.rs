@@ -2,6 +2,7 @@
 
 use super::create::from_f64;
 use super::{DType, Error, Result, Shape, Tensor, match_float};
+use extensor_kernels::masked::random_mask;
 use extensor_kernels::par::parallel_chunks;
 use extensor_kernels::random::{normal_pair, philox, unit, words};
 
@@ -85,6 +86,11 @@ impl Key {
         Tensor::build(op, shape.into(), DType::I64, |out: &mut [i64]| {
             self.fill(out, |w| w.map(|w| ((u128::from(w) * u128::from(high)) >> 64) as i64));
         })
+    }
+
+    /// True everywhere, but for a share `p` of false at random.
+    pub(crate) fn mask(self, op: &'static str, shape: Shape, p: f64) -> Result<Tensor> {
+        Tensor::build(op, shape, DType::Bool, |out: &mut [u8]| random_mask(self.0, p, out))
     }
 
     fn draw(

@@ -203,7 +203,11 @@ fn pointwise_forward(call: &Call, rule: &Pointwise) -> Expected {
 ///
 /// `term` gives the gradient at an index of the output and the error it may have. The terms of an
 /// operand that was broadcast, and the sum of one of another dtype, are rounded on their way.
-fn reduced(operand: &Array, g: &Array, term: impl Fn(&[usize], usize) -> (f64, f64)) -> Expected {
+pub fn reduced(
+    operand: &Array,
+    g: &Array,
+    term: impl Fn(&[usize], usize) -> (f64, f64),
+) -> Expected {
     let work = working(g.dtype);
     let mut sums = vec![Sum::default(); operand.len()];
     let mut errors = vec![0.0; operand.len()];

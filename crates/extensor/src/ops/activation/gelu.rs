@@ -1,0 +1,176 @@
+//! The Gaussian error linear unit.
+
+use super::curve::{Along, Curve};
+use super::sigmoids::{not_below, step_and_slope};
+use crate::ops::record::Parameter;
+use crate::ops::unary::*;
+
+/// `1/√(2π)`.
+const DENSITY_AT_0: f64 = 0.398_942_280_401_432_7;
+/// `2√(2/π)` in two parts, the first of which `f32` holds exactly.
+const FIRST: [f64; 2] = [1.595_769_166_946_411_1, -4.534_068_042_105_272e-8];
+/// `2√(2/π)·0.044715`, likewise.
+const THIRD: [f64; 2] = [0.071_354_813_873_767_85, 2.398_832_395_993_135_5e-9];
+
+/// The Gaussian error linear unit, `y = x·Φ(x)` with the normal distribution function
+/// `Φ(x) = ½ erfc(−x/√2)`; `approximate`: `y = ½x(1 + tanh(√(2/π)(x + 0.044715x³)))`.
+///
+/// ```
+/// use extensor::{gelu, tensor};
+/// let y = gelu(&tensor([-1e4, 0.0, 0.5, 1e4]), false)?;
+/// assert_eq!(y.to_vec::<f64>()?, [-0.0, 0.0, 0.34573123063700656, 1e4]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn gelu(x: &Tensor, approximate: bool) -> Result<Tensor> {
+    Along(Gelu { approximate }).of(x)
+}
+
+/// The gradient of [`gelu`]: `Φ(x) + x·Φ′(x)`, times `grad_output`; `approximate`: the derivative of
+/// that formula.
+pub fn gelu_backward(grad_output: &Tensor, x: &Tensor, approximate: bool) -> Result<Tensor> {
+    Along(Gelu { approximate }).backward_at(grad_output, x)
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gelu {
+    approximate: bool,
+}
+
+/// `x·Φ(x)`.
+struct Exact;
+/// `Φ(x) + x·Φ′(x)`, times `g`.
+struct ExactGradient;
+/// `x·σ(2u)`, which is `½x(1 + tanh u)`.
+struct Approximate;
+/// `σ + x·σ′(2u)·2u′`, times `g`.
+struct ApproximateGradient;
+
+impl Formula<1> for Exact {
+    #[inline(always)]
+    fn f<R: Real>(&self, [x]: [R; 1]) -> R {
+        not_below(x) * x.normal_cdf()
+    }
+}
+
+impl Formula<2> for ExactGradient {
+    #[inline(always)]
+    fn f<R: Real>(&self, [g, x]: [R; 2]) -> R {
+        // Beyond, the density has vanished.
+        let near = x.maximum(x.lit(-64.0)).minimum(x.lit(64.0));
+        // e^(−x²/2), with what the square rounds off.
+        let (square, half) = (near * near, x.lit(-0.5));
+        let lost = near.mul_add(near, -square);
+        let power = (square * half).exp();
+        let density = power.mul_add(lost * half, power) * x.lit(DENSITY_AT_0);
+        g * near.mul_add(density, x.normal_cdf())
+    }
+}
+
+/// `2u = 2√(2/π)(x + 0.044715x³)` in two parts: an exponent, of which no digit is to be lost.
+#[inline(always)]
+fn exponent<R: Real>(x: R) -> (R, R) {
+    let (a, a_rest) = (x.lit(FIRST[0]), x.lit(FIRST[1]));
+    let (b, b_rest) = (x.lit(THIRD[0]), x.lit(THIRD[1]));
+    // x² = square + lost
+    let square = x * x;
+    let lost = x.mul_add(x, -square);
+    // a + b·x² = sum + rest
+    let product = b * square;
+    let sum = a + product;
+    let part = sum - a;
+    let rest = (a - (sum - part)) + (product - part) + b.mul_add(square, -product);
+    let rest = b.mul_add(lost, b_rest.mul_add(square, rest + a_rest));
+    let whole = x * sum;
+    let rest = x.mul_add(rest, x.mul_add(sum, -whole));
+    let first = whole + rest;
+    (first, rest - (first - whole))
+}
+
+/// Numbers so large that the step has saturated, and small enough for their third powers.
+#[inline(always)]
+fn within<R: Real>(x: R) -> R {
+    x.maximum(x.lit(-100.0)).minimum(x.lit(100.0))
+}
+
+impl Formula<1> for Approximate {
+    #[inline(always)]
+    fn f<R: Real>(&self, [x]: [R; 1]) -> R {
+        let (whole, rest) = exponent(within(x));
+        let step = whole.sigmoid();
+        // σ(w + r) = σ + r·σ(1 − σ)
+        let step = step.mul_add(rest * (x.lit(1.0) - step), step);
+        not_below(x) * step
+    }
+}
+
+impl Formula<2> for ApproximateGradient {
+    #[inline(always)]
+    fn f<R: Real>(&self, [g, x]: [R; 2]) -> R {
+        let near = within(x);
+        let (whole, rest) = exponent(near);
+        let (step, slope) = step_and_slope(whole);
+        // σ(w + r) = σ + r·σ′, and σ′ likewise: its relative slope is 1 − 2σ.
+        let (one, two) = (x.lit(1.0), x.lit(2.0));
+        let step = rest.mul_add(slope, step);
+        let slope = slope.mul_add(rest * (-two).mul_add(step, one), slope);
+        let (first, third) = (x.lit(FIRST[0] + FIRST[1]), x.lit(3.0 * (THIRD[0] + THIRD[1])));
+        let speed = (near * near).mul_add(third, first);
+        g * (near * speed).mul_add(slope, step)
+    }
+}
+
+impl Curve for Gelu {
+    const RECORD: &'static Record = &Record {
+        name: "gelu",
+        family: Family::Activation,
+        formula: "y = x·Φ(x); approximate: ½x(1 + tanh(√(2/π)(x + 0.044715x³)))",
+        derivative: "y′ = Φ(x) + x·Φ′(x); approximate: of that formula",
+        conventions: "Φ(x) = ½ erfc(−x/√2)",
+        params: &[Parameter {
+            name: "approximate",
+            what: "whether to use the formula with tanh",
+            default: Some("false"),
+        }],
+        backward: "gelu_backward(grad_output, x, approximate)",
+        build: |p| Along::build(Gelu { approximate: p.bool("gelu", "approximate", false)? }),
+        samples: |s| {
+            for approximate in [false, true] {
+                let params = || Params::new().with("approximate", approximate);
+                for shape in SHAPES {
+                    let x = s.uniform(-5.0, 5.0, shape);
+                    s.add([x], params());
+                }
+                let x = crate::tensor([-500.0, -80.0, -30.0, 30.0, 80.0, 500.0]);
+                s.add_noted([x], params(), "saturated");
+                s.add_kink([crate::tensor([-1e4, 1e4, 0.0])], params(), "far out");
+            }
+            let x = s.uniform(-5.0, 5.0, &[7]);
+            s.add_noted([x], Params::new(), "the default");
+        },
+        errors: |bad| {
+            let x = bad.ones(&[2], DType::F64);
+            let params = Params::new().with("approximate", 2);
+            bad.add([x], params, "approximate is 2, expected true or false");
+            let ints = bad.ones(&[2], DType::I32);
+            bad.add([ints], Params::new(), "x has dtype i32, expected a float type");
+        },
+        ..Record::BLANK
+    };
+    fn check(&self, _: DType) -> Result<()> {
+        Ok(())
+    }
+    fn forward(&self, x: &Tensor, spec: Spec) -> Result<Tensor> {
+        if self.approximate {
+            map_real("gelu", &Formulas(Approximate), [x], spec)
+        } else {
+            map_real("gelu", &Formulas(Exact), [x], spec)
+        }
+    }
+    fn backward(&self, g: &Tensor, x: &Tensor, spec: Spec) -> Result<Tensor> {
+        if self.approximate {
+            map_real("gelu_backward", &Formulas(ApproximateGradient), [g, x], spec)
+        } else {
+            map_real("gelu_backward", &Formulas(ExactGradient), [g, x], spec)
+        }
+    }
+}
