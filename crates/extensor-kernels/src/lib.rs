@@ -5,6 +5,7 @@
 
 pub mod buffer;
 pub mod cast;
+pub mod conv;
 pub mod copy;
 pub mod gemm;
 pub mod index;

@@ -2,6 +2,7 @@
 //!
 //! Whatever must hold for all of them is a loop over it.
 
+use super::convolution;
 use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
@@ -112,6 +113,9 @@ pub static CATALOGUE: &[&Record] = &[
     shape::scatter::OneHot::RECORD,
     // activation
     // convolution
+    convolution::Conv1d::RECORD,
+    convolution::Conv2d::RECORD,
+    convolution::ConvTranspose2d::RECORD,
     // pooling
     // normalization
     // attention
