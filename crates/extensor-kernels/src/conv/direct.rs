@@ -240,15 +240,15 @@ fn sweep<R: Real, const N: usize>(
     }
 }
 
-/// Adds to the sums of each tap, of [`LANES`] parts each, the products of a plane's rows, padded with
-/// zeros to whole `LANES`, and what the tap sees.
+/// Adds to the sums of each tap, of [`LANES`] parts each, the products of a plane's rows and what the
+/// tap sees.
 pub(super) struct Products<'a, R> {
     pub strip: &'a [R],
     pub next_row: usize,
     pub taps: &'a [usize],
-    /// The rows, `padded` apart.
+    /// The rows, one after the other.
     pub grad: &'a [R],
-    pub padded: usize,
+    pub columns: usize,
     pub sums: &'a mut [[R; LANES]],
 }
 
@@ -281,13 +281,29 @@ fn products<R: Real, const N: usize>(all: &mut Products<'_, R>, first: usize) {
         taps[t] = all.taps[first + t];
         sums[t] = all.sums[first + t];
     }
-    for (i, grad) in all.grad.chunks_exact(all.padded).enumerate() {
-        for (k, grad) in grad.chunks_exact(LANES).enumerate() {
-            let strip = &all.strip[i * all.next_row + k * LANES..];
+    let whole = all.columns / LANES * LANES;
+    let rest = all.columns - whole;
+    for (i, grad) in all.grad.chunks_exact(all.columns).enumerate() {
+        let strip = &all.strip[i * all.next_row..];
+        for k in (0..whole).step_by(LANES) {
+            let (strip, grad) = (&strip[k..], &grad[k..k + LANES]);
             for t in 0..N {
                 let numbers = &strip[taps[t]..][..LANES];
                 for i in 0..LANES {
                     sums[t][i] = grad[i].mul_add(numbers[i], sums[t][i]);
+                }
+            }
+        }
+        if rest > 0 {
+            // What lies beyond the last position is not zero, and may be NaN.
+            let strip = &strip[whole..];
+            let mut last = [R::ZERO; LANES];
+            last[..rest].copy_from_slice(&grad[whole..]);
+            for t in 0..N {
+                let numbers = &strip[taps[t]..][..LANES];
+                for i in 0..LANES {
+                    let number = if i < rest { numbers[i] } else { R::ZERO };
+                    sums[t][i] = last[i].mul_add(number, sums[t][i]);
                 }
             }
         }

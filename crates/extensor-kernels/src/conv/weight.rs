@@ -115,10 +115,9 @@ impl<T: Element> Part<'_, T> {
         let g = self.geometry;
         let strips = Strips::new(g.y.input, g.x.input, self.y, self.x);
         let (rows, columns, taps) = (g.y.output, g.x.output, g.taps());
-        let padded = columns.next_multiple_of(LANES);
         let (input, output) = (g.input_plane(), g.output_plane());
         let mut parts = vec![[T::Acc::ZERO; LANES]; sums.len()];
-        let room = strips.len() + strips.together * padded;
+        let room = strips.len() + if T::WIDE { 0 } else { strips.together * columns };
         scratch::with(room, |room: &mut [T::Acc]| {
             let (strip, gradient) = room.split_at_mut(strips.len());
             for image in images {
@@ -128,20 +127,23 @@ impl<T: Element> Part<'_, T> {
                     for channel in 0..g.channels {
                         strips.fill(&planes[channel * input..][..input], rows.clone(), strip);
                         for filter in 0..g.filters {
-                            let grad = &grad[filter * output + rows.start * columns..];
-                            let gradient = &mut gradient[..rows.len() * padded];
-                            for (to, from) in
-                                gradient.chunks_exact_mut(padded).zip(grad.chunks_exact(columns))
-                            {
-                                T::widen_slice(from, &mut to[..columns]);
-                                to[columns..].fill(T::Acc::ZERO);
-                            }
+                            let start = filter * output + rows.start * columns;
+                            let grad = &grad[start..][..rows.len() * columns];
+                            let grad = if T::WIDE {
+                                // SAFETY: `T` is `T::Acc`.
+                                unsafe {
+                                    std::slice::from_raw_parts(grad.as_ptr().cast(), grad.len())
+                                }
+                            } else {
+                                T::widen_slice(grad, &mut gradient[..grad.len()]);
+                                &gradient[..grad.len()]
+                            };
                             dispatch(Products {
                                 strip,
                                 next_row: strips.next_row(),
                                 taps: &strips.taps,
-                                grad: gradient,
-                                padded,
+                                grad,
+                                columns,
                                 sums: &mut parts[(filter * g.channels + channel) * taps..][..taps],
                             });
                         }

@@ -47,7 +47,8 @@ fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
         let kernel = draw.pick(&[1, 2, 3, 3, 4, 5]);
         stride[axis] = draw.pick(&[1, 1, 1, 2, 3]);
         dilation[axis] = draw.pick(&[1, 1, 1, 2, 3]);
-        padding[axis] = draw.between(0, if draw.chance(6) { 6 } else { 2 });
+        let thickest = if draw.chance(6) { 6 } else { 2 };
+        padding[axis] = draw.between(0, thickest);
         let reach = extent(kernel, dilation[axis]);
         let longest = if large { 40 / axes as i64 } else { 7 };
         let size = if transposed {
@@ -127,8 +128,9 @@ fn sizes(call: &Call) -> Sizes {
     Sizes { images: x[0], groups, channels: x[1] / groups, out, input, output, kernel, shape }
 }
 
-/// Calls `visit` with the numbers of the elements of `x`, `weight` and the output of every product.
-fn products(call: &Call, mut visit: impl FnMut(usize, usize, usize)) {
+/// Calls `visit` with the numbers of the elements of `x`, `weight` and the output of every product;
+/// `None` where a window sees what is outside.
+fn products(call: &Call, mut visit: impl FnMut(Option<usize>, usize, Option<usize>)) {
     let s = sizes(call);
     let transposed = call.name == "conv_transpose2d";
     let [stride, padding, dilation] = [("stride", 1), ("padding", 0), ("dilation", 1)]
@@ -158,17 +160,14 @@ fn products(call: &Call, mut visit: impl FnMut(usize, usize, usize)) {
                         for t in 0..s.kernel[0] * s.kernel[1] {
                             let (py, px) = (p / positions[1], p % positions[1]);
                             let (ty, tx) = (t / s.kernel[1], t % s.kernel[1]);
-                            let (Some(y), Some(x)) =
-                                (seen(0, py, ty, image[0]), seen(1, px, tx, image[1]))
-                            else {
-                                continue;
-                            };
-                            let at = y * image[1] + x;
-                            let (x_at, y_at) = if transposed { (p, at) } else { (at, p) };
+                            let seen = seen(0, py, ty, image[0]).zip(seen(1, px, tx, image[1]));
+                            let at = seen.map(|(y, x)| y * image[1] + x);
+                            let (x_at, y_at) =
+                                if transposed { (Some(p), at) } else { (at, Some(p)) };
                             visit(
-                                x_plane * s.input[0] * s.input[1] + x_at,
+                                x_at.map(|at| x_plane * s.input[0] * s.input[1] + at),
                                 filter * s.kernel[0] * s.kernel[1] + t,
-                                y_plane * s.output[0] * s.output[1] + y_at,
+                                y_at.map(|at| y_plane * s.output[0] * s.output[1] + at),
                             );
                         }
                     }
@@ -198,7 +197,11 @@ fn forward(call: &Call) -> Vec<Expected> {
         let start = |(k, sum): (usize, &mut Sum)| sum.add(bias[k / plane % bias.len()]);
         sums.iter_mut().enumerate().for_each(start);
     }
-    products(call, |i, j, k| sums[k].add_product(x[i], w[j]));
+    products(call, |i, j, k| {
+        if let (Some(i), Some(k)) = (i, k) {
+            sums[k].add_product(x[i], w[j]);
+        }
+    });
     let values = Wanted::Floats(sums.iter().map(|sum| near(sum, dtype)).collect());
     vec![Expected { shape: s.shape, dtype, values }]
 }
@@ -209,8 +212,12 @@ fn backward(call: &Call, grads: &[Array], _outputs: &[Array]) -> Vec<Option<Expe
     let mut sums: Vec<Vec<Sum>> =
         call.inputs.iter().map(|x| vec![Sum::default(); x.len()]).collect();
     products(call, |i, j, k| {
-        sums[0][i].add_product(dy[k], w[j]);
-        sums[1][j].add_product(dy[k], x[i]);
+        // Zeros outside are multiplied like other numbers.
+        let (dy, x) = (k.map_or(0.0, |k| dy[k]), i.map_or(0.0, |i| x[i]));
+        sums[1][j].add_product(dy, x);
+        if let (Some(i), Some(_)) = (i, k) {
+            sums[0][i].add_product(dy, w[j]);
+        }
     });
     if let Some(bias) = call.inputs.get(2) {
         let s = sizes(call);
