@@ -6,6 +6,7 @@ use super::patches::Patches;
 use crate::gemm::{Dims, Element, Matrix, Real, product_of, scratch};
 use crate::par::{self, Shared};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// The planes that a group has in an image.
 #[derive(Clone, Copy)]
@@ -27,6 +28,11 @@ impl Planes {
 
 /// Numbers of the result that are computed aside at a time, nearly, if they do not lie side by side.
 const ASIDE: usize = 1 << 17;
+
+/// Positions of an image below which several images are computed together, and how many positions
+/// they then have, nearly.
+const SMALL: usize = 240;
+const LANES: usize = 480;
 
 /// Multiply-adds that a task has at least, if there is a choice.
 const TASK: usize = 1 << 16;
@@ -59,23 +65,35 @@ impl<T: Element> Correlation<'_, T> {
         if result.is_empty() {
             return;
         }
-        let tasks = images * groups;
         let work = to.saturating_mul(self.from.channels * self.geometry.taps()).max(1);
+        let all = work.saturating_mul(images).saturating_mul(groups);
+        let threads = if all < 2 * TASK { 1 } else { par::threads() };
+        let together = self.together(threads);
+        let parts = images.div_ceil(together);
         let shared = Shared::new(result);
         let one = |task: usize| {
-            // SAFETY: the planes of one group in one image, which no other task has.
-            let result = unsafe { shared.part(task * to, (task + 1) * to) };
-            self.group(task % groups, &source[task * from..(task + 1) * from], result);
+            let (part, group) = (task / groups, task % groups);
+            let some = part * together..images.min((part + 1) * together);
+            let source = &source[(some.start * groups + group) * from..];
+            // SAFETY: the planes of one group in some images, which no other task has.
+            let result = |image: usize| unsafe {
+                let at = (image * groups + group) * to;
+                shared.part(at, at + to)
+            };
+            if some.len() == 1 {
+                self.group(group, &source[..from], result(some.start));
+            } else {
+                self.images(group, source, some, &result);
+            }
         };
-        let threads = par::threads();
-        let alone = work.saturating_mul(tasks) < 2 * TASK;
-        if threads == 1 || alone {
+        let (tasks, work) = (parts * groups, work * together);
+        if threads == 1 {
             par::with_threads(1, || (0..tasks).for_each(one));
         } else if tasks >= 4 * threads || work < 4 * TASK {
-            let together = (TASK / work).clamp(1, tasks.div_ceil(threads));
-            par::parallel_for(tasks.div_ceil(together), |task| {
+            let some = (TASK / work).clamp(1, tasks.div_ceil(threads));
+            par::parallel_for(tasks.div_ceil(some), |task| {
                 par::with_threads(1, || {
-                    (task * together..tasks.min((task + 1) * together)).for_each(one);
+                    (task * some..tasks.min((task + 1) * some)).for_each(one);
                 });
             });
         } else {
@@ -83,98 +101,175 @@ impl<T: Element> Correlation<'_, T> {
         }
     }
 
+    /// How many images to compute in one product: several if they are small, so that registers are
+    /// filled, but few enough for all threads to have some. It does not show in the result.
+    fn together(&self, threads: usize) -> usize {
+        let Geometry { images, groups, .. } = *self.geometry;
+        let positions = self.to.plane() / (self.y.len() * self.x.len()).max(1);
+        let empty = self.from.size() == 0 || self.y.is_empty() || self.x.is_empty();
+        let plain = self.y.iter().zip(&self.x).all(|(y, x)| self.is_plain(y, x));
+        if !T::WIDE || self.geometry.few() || empty || plain || positions >= SMALL {
+            return 1;
+        }
+        let fair = if threads == 1 { images } else { images * groups / (4 * threads) };
+        (LANES / positions.max(1)).min(fair).clamp(1, images)
+    }
+
+    /// Whether a window is of one element, so that the patches are the image.
+    fn is_plain(&self, y: &Lattice, x: &Lattice) -> bool {
+        let plain = |lattice: &Lattice, size: usize| {
+            matches!(lattice.taps[..], [(0, _)]) && lattice.read_step == 1 && lattice.count == size
+        };
+        plain(y, self.from.height) && plain(x, self.from.width)
+    }
+
+    /// Whether the result is one phase.
+    fn is_whole(&self) -> bool {
+        let whole = |lattices: &[Lattice], size: usize| matches!(lattices, [only] if only.step == 1 && only.count == size);
+        whole(&self.y, self.to.height) && whole(&self.x, self.to.width)
+    }
+
+    fn bias(&self, group: usize) -> Option<&[T]> {
+        self.bias.map(|bias| &bias[group * self.to.channels..][..self.to.channels])
+    }
+
+    /// The phases of a group.
+    fn phases(&self, group: usize) -> impl Iterator<Item = Phase<'_, T>> {
+        let mut before = 0;
+        let pairs = self.y.iter().flat_map(|y| self.x.iter().map(move |x| (y, x)));
+        let all = pairs.map(move |(y, x)| {
+            let size = self.to.channels * self.from.channels * y.taps.len() * x.taps.len();
+            let weight = &self.weight[before + group * size..][..size];
+            before += self.geometry.groups * size;
+            Phase { y, x, weight }
+        });
+        all.filter(|phase| phase.y.count > 0 && phase.x.count > 0)
+    }
+
     /// Computes the planes of one group of one image.
     fn group(&self, group: usize, source: &[T], result: &mut [T]) {
-        let (from, to) = (&self.from, &self.to);
-        let bias = self.bias.map(|bias| &bias[group * to.channels..][..to.channels]);
-        // Nothing may have been written where no window reaches.
-        let whole = |lattices: &[Lattice], size: usize| matches!(lattices, [only] if only.step == 1 && only.count == size);
-        let whole = whole(&self.y, to.height) && whole(&self.x, to.width);
-        let few = self.geometry.few();
-        if !whole || (bias.is_some() && !few) {
+        let (from, to, bias) = (&self.from, &self.to, self.bias(group));
+        let (whole, few) = (self.is_whole(), self.geometry.few());
+        // Nothing else is written where no window reaches.
+        if !whole || (bias.is_some() && !few) || source.is_empty() {
             start(result, to.plane(), bias);
         }
         if source.is_empty() {
-            if whole {
-                start(result, to.plane(), bias);
-            }
             return;
         }
-        let mut before = 0;
-        for y in &self.y {
-            for x in &self.x {
-                let columns = from.channels * y.taps.len() * x.taps.len();
-                let size = to.channels * columns;
-                let weight = &self.weight[before + group * size..][..size];
-                before += self.geometry.groups * size;
-                let phase = Phase { y, x, weight };
-                if y.count == 0 || x.count == 0 {
-                    continue;
-                }
-                if few {
-                    direct::correlate(from, to, y, x, weight, bias, source, result);
-                } else if whole {
-                    let accumulate = bias.is_some();
-                    self.product(&phase, 0..y.count, source, accumulate, result, to.plane());
-                } else {
-                    self.scattered(&phase, source, bias, result);
-                }
+        for phase in self.phases(group) {
+            let Phase { y, x, weight } = phase;
+            if few {
+                direct::correlate(from, to, y, x, weight, bias, source, result);
+            } else if whole {
+                self.product(&phase, source, 1, 0..y.count, bias.is_some(), result, to.plane());
+            } else {
+                self.aside(&phase, source, 1, bias, |numbers, row, channel, _| {
+                    let plane = &mut result[channel * to.plane()..][..to.plane()];
+                    scatter(numbers, row, y, x, to.width, plane);
+                });
             }
         }
     }
 
-    /// Computes `rows` of a phase; those of channel `c` begin at `c * apart` of `result`.
+    /// Computes the planes of one group of some images, the first of which is at the beginning of
+    /// `source`.
+    fn images<'b>(
+        &self,
+        group: usize,
+        source: &[T],
+        images: Range<usize>,
+        result: &(dyn Fn(usize) -> &'b mut [T] + 'b),
+    ) {
+        let (to, bias) = (&self.to, self.bias(group));
+        if !self.is_whole() {
+            images.clone().for_each(|image| start(result(image), to.plane(), bias));
+        }
+        for phase in self.phases(group) {
+            let Phase { y, x, .. } = phase;
+            self.aside(&phase, source, images.len(), bias, |numbers, row, channel, image| {
+                let result = result(images.start + image);
+                let plane = &mut result[channel * to.plane()..][..to.plane()];
+                scatter(numbers, row, y, x, to.width, plane);
+            });
+        }
+    }
+
+    /// Computes `rows` of a phase, counted through all images; those of channel `c` begin at
+    /// `c * apart` of `result`.
+    #[expect(clippy::too_many_arguments, reason = "what a product is made of")]
     fn product(
         &self,
         phase: &Phase<'_, T>,
-        rows: std::ops::Range<usize>,
         source: &[T],
+        images: usize,
+        rows: Range<usize>,
         accumulate: bool,
         result: &mut [T],
         apart: usize,
     ) {
-        let Phase { y, x, weight } = phase;
-        let from = &self.from;
+        let Phase { y, x, weight } = *phase;
+        let Planes { channels, height, width } = self.from;
         let (m, n) = (self.to.channels, rows.len() * x.count);
-        let k = from.channels * y.taps.len() * x.taps.len();
+        let k = channels * y.taps.len() * x.taps.len();
         let dims = Dims { m, k, n };
         let weight = Matrix::row_major(weight, k).lanes(m, k);
-        let plain = |lattice: &Lattice, size: usize| {
-            matches!(lattice.taps[..], [(0, _)]) && lattice.read_step == 1 && lattice.count == size
-        };
-        if plain(y, from.height) && plain(x, from.width) {
-            // A window of one element: the patches are the image.
-            let plane = from.plane();
+        if images == 1 && self.is_plain(y, x) {
             let image = Matrix {
                 data: source,
-                offset: rows.start * from.width,
+                offset: rows.start * width,
                 row_stride: 1,
-                col_stride: plane as isize,
+                col_stride: self.from.plane() as isize,
             };
             product_of(dims, &weight, &image.lanes(n, k), accumulate, result, apart);
             return;
         }
-        let (height, width) = (from.height, from.width);
-        let patches = Patches { planes: source, height, width, y, x, first_row: rows.start };
+        let patches = Patches {
+            planes: source,
+            height,
+            width,
+            channels,
+            images,
+            apart: self.from.size() * self.geometry.groups,
+            y,
+            x,
+            first_row: rows.start,
+        };
         product_of(dims, &weight, &patches, accumulate, result, apart);
     }
 
-    /// Computes a phase whose positions do not lie side by side: some rows at a time, aside.
-    fn scattered(&self, phase: &Phase<'_, T>, source: &[T], bias: Option<&[T]>, result: &mut [T]) {
-        let (y, x, to) = (phase.y, phase.x, &self.to);
-        let together = (ASIDE / (to.channels * x.count)).clamp(1, y.count);
-        scratch::with(to.channels * together * x.count, |aside: &mut [T]| {
-            for first in (0..y.count).step_by(together) {
-                let rows = first..y.count.min(first + together);
+    /// Computes a phase whose positions do not lie side by side in the result: some rows at a time,
+    /// aside. `write` gets the numbers of whole rows of one plane, the first of which is `row`, with
+    /// the channel and the image.
+    fn aside(
+        &self,
+        phase: &Phase<'_, T>,
+        source: &[T],
+        images: usize,
+        bias: Option<&[T]>,
+        mut write: impl FnMut(&[T], usize, usize, usize),
+    ) {
+        let (y, x, channels) = (phase.y, phase.x, self.to.channels);
+        let all = images * y.count;
+        let together = (ASIDE / (channels * x.count)).clamp(1, all);
+        scratch::with(channels * together * x.count, |aside: &mut [T]| {
+            for first in (0..all).step_by(together) {
+                let rows = first..all.min(first + together);
                 let apart = rows.len() * x.count;
-                let aside = &mut aside[..to.channels * apart];
+                let aside = &mut aside[..channels * apart];
                 if bias.is_some() {
                     start(aside, apart, bias);
                 }
-                self.product(phase, rows.clone(), source, bias.is_some(), aside, apart);
+                self.product(phase, source, images, rows.clone(), bias.is_some(), aside, apart);
                 for (channel, numbers) in aside.chunks_exact(apart).enumerate() {
-                    let plane = &mut result[channel * to.plane()..][..to.plane()];
-                    scatter(numbers, rows.start, y, x, to.width, plane);
+                    let mut row = rows.start;
+                    while row < rows.end {
+                        let (image, within) = (row / y.count, row % y.count);
+                        let end = rows.end.min((image + 1) * y.count);
+                        let part = (row - rows.start) * x.count..(end - rows.start) * x.count;
+                        write(&numbers[part], within, channel, image);
+                        row = end;
+                    }
                 }
             }
         });

@@ -6,6 +6,7 @@
 
 use super::correlate::{Planes, scatter};
 use super::geometry::Lattice;
+use crate::gemm::simd::{Simd, Work};
 use crate::gemm::{Element, Real, scratch};
 use crate::isa::{Kernel, dispatch};
 use std::ops::Range;
@@ -252,64 +253,87 @@ pub(super) struct Products<'a, R> {
     pub sums: &'a mut [[R; LANES]],
 }
 
-impl<R: Real> Kernel for Products<'_, R> {
-    type Output = ();
+impl<R: Real> Work<R> for Products<'_, R> {
     #[inline(always)]
-    fn run(mut self) {
+    fn run<S: Simd<T = R>>(mut self) {
+        let rows = self.grad.len() / self.columns;
+        let last = (rows.max(1) - 1) * self.next_row + self.columns.next_multiple_of(LANES);
+        assert!(self.sums.len() >= self.taps.len());
+        assert!(self.taps.iter().all(|tap| tap + last <= self.strip.len()));
         let mut t = 0;
-        while t + 9 <= self.taps.len() {
-            products::<R, 9>(&mut self, t);
-            t += 9;
-        }
-        while t + 3 <= self.taps.len() {
-            products::<R, 3>(&mut self, t);
-            t += 3;
-        }
-        while t < self.taps.len() {
-            products::<R, 1>(&mut self, t);
-            t += 1;
+        // SAFETY: the taps see numbers of the strip for all positions, and there is a sum for each.
+        unsafe {
+            while t + 9 <= self.taps.len() {
+                products::<S, 9>(&mut self, t);
+                t += 9;
+            }
+            while t + 3 <= self.taps.len() {
+                products::<S, 3>(&mut self, t);
+                t += 3;
+            }
+            while t < self.taps.len() {
+                products::<S, 1>(&mut self, t);
+                t += 1;
+            }
         }
     }
 }
 
 /// [`Products`] for `N` taps from `first` on.
+///
+/// # Safety
+/// The taps and their sums must exist; with each tap, the strip must have whole [`LANES`] for all
+/// positions of all rows; and the machine must have `S`.
 #[inline(always)]
-fn products<R: Real, const N: usize>(all: &mut Products<'_, R>, first: usize) {
-    let mut taps = [0; N];
-    let mut sums = [[R::ZERO; LANES]; N];
-    for t in 0..N {
-        taps[t] = all.taps[first + t];
-        sums[t] = all.sums[first + t];
-    }
-    let whole = all.columns / LANES * LANES;
-    let rest = all.columns - whole;
-    for (i, grad) in all.grad.chunks_exact(all.columns).enumerate() {
-        let strip = &all.strip[i * all.next_row..];
-        for k in (0..whole).step_by(LANES) {
-            let (strip, grad) = (&strip[k..], &grad[k..k + LANES]);
-            for t in 0..N {
-                let numbers = &strip[taps[t]..][..LANES];
-                for i in 0..LANES {
-                    sums[t][i] = grad[i].mul_add(numbers[i], sums[t][i]);
+unsafe fn products<S: Simd, const N: usize>(all: &mut Products<'_, S::T>, first: usize) {
+    // The most registers that the parts of a sum take: 4 lanes each.
+    const REGISTERS: usize = LANES / 4;
+    let registers = LANES / S::LANES;
+    // SAFETY: the caller's promise; of the last positions of a row only those are read that exist.
+    unsafe {
+        let mut sums = [[S::zero(); REGISTERS]; N];
+        for t in 0..N {
+            for v in 0..registers {
+                sums[t][v] = S::load(all.sums[first + t].as_ptr().add(v * S::LANES));
+            }
+        }
+        let whole = all.columns / LANES * LANES;
+        let rest = all.columns - whole;
+        let mut strip: [*const S::T; N] = [all.strip.as_ptr(); N];
+        for t in 0..N {
+            strip[t] = strip[t].add(all.taps[first + t]);
+        }
+        for (i, grad) in all.grad.chunks_exact(all.columns).enumerate() {
+            let (grad, row) = (grad.as_ptr(), i * all.next_row);
+            let mut k = 0;
+            while k < whole {
+                for v in 0..registers {
+                    let at = k + v * S::LANES;
+                    let grad = S::load(grad.add(at));
+                    for t in 0..N {
+                        sums[t][v] = S::fma(grad, S::load(strip[t].add(row + at)), sums[t][v]);
+                    }
+                }
+                k += LANES;
+            }
+            if rest > 0 {
+                // What lies beyond the last position is not zero, and may be NaN.
+                for v in 0..registers {
+                    let at = k + v * S::LANES;
+                    let some = S::mask(rest.saturating_sub(v * S::LANES).min(S::LANES));
+                    let grad = S::load_mask(grad.wrapping_add(at), some);
+                    for t in 0..N {
+                        let numbers = S::load_mask(strip[t].add(row + at), some);
+                        sums[t][v] = S::fma(grad, numbers, sums[t][v]);
+                    }
                 }
             }
         }
-        if rest > 0 {
-            // What lies beyond the last position is not zero, and may be NaN.
-            let strip = &strip[whole..];
-            let mut last = [R::ZERO; LANES];
-            last[..rest].copy_from_slice(&grad[whole..]);
-            for t in 0..N {
-                let numbers = &strip[taps[t]..][..LANES];
-                for i in 0..LANES {
-                    let number = if i < rest { numbers[i] } else { R::ZERO };
-                    sums[t][i] = last[i].mul_add(number, sums[t][i]);
-                }
+        for t in 0..N {
+            for v in 0..registers {
+                S::store(all.sums[first + t].as_mut_ptr().add(v * S::LANES), sums[t][v]);
             }
         }
-    }
-    for t in 0..N {
-        all.sums[first + t] = sums[t];
     }
 }
 

@@ -6,16 +6,21 @@ use crate::gemm::simd::{Simd, Work, dispatch};
 use crate::gemm::{Element, Panels, Source, scratch};
 use std::ops::Range;
 
-/// The patches of one image: a lane for each position, in rows; a depth for each channel and tap.
+/// The patches of some images: a lane for each position, in rows, one image after the other; a depth
+/// for each channel and tap.
 pub(super) struct Patches<'a, T> {
-    /// The image: planes of `height` × `width`, one for each channel.
+    /// The images: planes of `height` × `width`, one for each channel.
     pub planes: &'a [T],
     pub height: usize,
     pub width: usize,
+    pub channels: usize,
+    /// How many images there are (one only, in reduced precision), and how far apart they begin.
+    pub images: usize,
+    pub apart: usize,
     /// The positions and their taps along both axes.
     pub y: &'a Lattice,
     pub x: &'a Lattice,
-    /// The row of positions with which the lanes begin.
+    /// The row of positions, counted through all images, with which the lanes begin.
     pub first_row: usize,
 }
 
@@ -32,9 +37,11 @@ impl<T: Element> Patches<'_, T> {
     }
 
     fn fill(&self, lanes: Range<usize>, depth: Range<usize>, panels: Panels, out: &mut [T::Acc]) {
-        let positions = (self.y.count - self.first_row) * self.x.count;
-        let channels = self.planes.len() / (self.height * self.width).max(1);
-        assert!(lanes.end <= positions && depth.end <= channels * self.taps());
+        let positions = (self.images * self.y.count - self.first_row) * self.x.count;
+        assert!(lanes.end <= positions && depth.end <= self.channels * self.taps());
+        let image = self.channels * self.height * self.width;
+        assert!(self.planes.len() >= (self.images - 1) * self.apart + image);
+        assert!(T::WIDE || self.images == 1);
         assert!(out.len() >= panels.padded(lanes.len()) * depth.len());
         assert!(panels.width.is_multiple_of(panels.pad));
         if !depth.is_empty() {
@@ -72,6 +79,7 @@ struct Fill<'a, T: Element> {
 
 /// At most a register of lanes of one panel that lie in one row of positions.
 struct Piece {
+    image: usize,
     row: usize,
     column: usize,
     lanes: usize,
@@ -117,13 +125,15 @@ impl<T: Element> Fill<'_, T> {
             let mut done = 0;
             while done < width {
                 let (row, column) = ((lane + done) / columns, (lane + done) % columns);
+                let row = self.from.first_row + row;
+                let (image, row) = (row / self.from.y.count, row % self.from.y.count);
                 let (lanes, row) = if done < used {
-                    ((columns - column).min(used - done), self.from.first_row + row)
+                    ((columns - column).min(used - done), row)
                 } else {
                     (width - done, usize::MAX)
                 };
                 let lanes = lanes.min(register);
-                pieces.push(Piece { row, column, lanes, to: panel + done, width });
+                pieces.push(Piece { image, row, column, lanes, to: panel + done, width });
                 done += lanes;
             }
             panel += width * self.depth.len();
@@ -159,7 +169,8 @@ impl<T: Element> Fill<'_, T> {
                         run.low = (low - piece.column) as u32;
                         run.high = (high - piece.column) as u32;
                         let column = (piece.column * x.read_step) as isize + at_x;
-                        run.from = row * width as isize + column;
+                        run.from = (piece.image * self.from.apart) as isize;
+                        run.from += row * width as isize + column;
                         rows = rows.start.min(row as usize)..rows.end.max(row as usize + 1);
                         if run.low < run.high {
                             run.kind = match run.high - run.low {
@@ -194,7 +205,7 @@ impl<T: Element> Work<T::Acc> for Fill<'_, T> {
             while at < self.depth.end {
                 let (channel, tap) = (at / taps, at % taps);
                 let end = self.depth.end.min((channel + 1) * taps);
-                let numbers = &self.from.planes[channel * plane..(channel + 1) * plane];
+                let numbers = &self.from.planes[channel * plane..];
                 let from: *const T::Acc = if T::WIDE {
                     numbers.as_ptr().cast()
                 } else {
@@ -208,7 +219,7 @@ impl<T: Element> Work<T::Acc> for Fill<'_, T> {
                     for run in &runs[tap * pieces.len()..(tap + 1) * pieces.len()] {
                         // SAFETY: `fill` checked that the lanes and depths exist and that `out` has
                         // room for all panels, of which each piece has its part to itself. Lanes
-                        // from `low` up to `high` are inside a row of the plane; no others are read.
+                        // from `low` up to `high` are inside a row of a plane; no others are read.
                         // Steps are at most `LARGEST_STEP`, or of lane 0 only.
                         unsafe {
                             let to = out.add(run.to + depth * run.width);

@@ -7,8 +7,8 @@
 use super::direct::{LANES, Products, Strips, total};
 use super::geometry::{Geometry, Lattice};
 use super::patches::{Patches, Turned};
+use crate::gemm::simd::dispatch;
 use crate::gemm::{Dims, Element, Matrix, Real, product_of, scratch};
-use crate::isa::dispatch;
 use crate::par::{self, Shared};
 use std::ops::Range;
 
@@ -102,6 +102,9 @@ impl<T: Element> Part<'_, T> {
                 planes,
                 height: g.y.input,
                 width: g.x.input,
+                channels: g.channels,
+                images: 1,
+                apart: 0,
                 y: self.y,
                 x: self.x,
                 first_row: 0,
