@@ -6,6 +6,7 @@
 pub mod attention;
 pub mod buffer;
 pub mod cast;
+pub mod conv;
 pub mod copy;
 pub mod gemm;
 pub mod index;

@@ -19,7 +19,7 @@ mod direct;
 mod element;
 mod pack;
 pub(crate) mod scratch;
-mod simd;
+pub(crate) mod simd;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -30,7 +30,7 @@ mod x86;
 use crate::par;
 use blocked::Target;
 pub use element::{Element, Real};
-use pack::Strided;
+pub(crate) use pack::Strided;
 pub use pack::{Panels, Source};
 use std::marker::PhantomData;
 
@@ -107,6 +107,16 @@ impl<'a, T> Matrix<'a, T> {
         );
     }
 
+    /// The rows as lanes of an operand.
+    ///
+    /// # Panics
+    /// If the matrix is empty, or reaches outside its slice.
+    pub(crate) fn lanes(&self, rows: usize, cols: usize) -> Strided<'a, T> {
+        assert!(rows > 0 && cols > 0);
+        self.check("of lanes", rows, cols);
+        self.strided(rows, cols)
+    }
+
     /// The rows as lanes. The matrix must have been checked, and not be empty.
     #[inline]
     fn strided(&self, rows: usize, cols: usize) -> Strided<'a, T> {
@@ -152,6 +162,39 @@ pub fn matmul<T: Element>(
     let c = Target { first: c.as_mut_ptr(), row: c_row_stride, col: 1 };
     // SAFETY: C was found to lie in `c`, which is borrowed for this call alone.
     unsafe { T::product(dims, a, b, accumulate, c) };
+}
+
+/// [`matmul`] of operands that need not exist as matrices. Always computed in blocks.
+///
+/// # Panics
+/// If an operand that lies in memory has not the extents in `dims`, if C reaches outside `c`, or if
+/// rows of C overlap.
+pub(crate) fn product_of<T: Element>(
+    dims: Dims,
+    a: &impl Source<T::Acc>,
+    b: &impl Source<T::Acc>,
+    accumulate: bool,
+    c: &mut [T],
+    c_row_stride: usize,
+) {
+    let Dims { m, k, n } = dims;
+    if m == 0 || n == 0 {
+        return;
+    }
+    assert!(a.in_place().is_none_or(|a| a.lanes >= m && a.depth >= k));
+    assert!(b.in_place().is_none_or(|b| b.lanes >= n && b.depth >= k));
+    let reach = (m - 1).checked_mul(c_row_stride).and_then(|last| last.checked_add(n));
+    assert!((m == 1 || c_row_stride >= n) && reach.is_some_and(|reach| reach <= c.len()));
+    if k == 0 {
+        for row in c.chunks_mut(c_row_stride.max(1)).take(if accumulate { 0 } else { m }) {
+            row[..n].fill(T::narrow(T::Acc::ZERO));
+        }
+        return;
+    }
+    let c = Target { first: c.as_mut_ptr(), row: c_row_stride, col: 1 };
+    // SAFETY: C lies in `c`, which is borrowed for this call alone; operands in memory are as large
+    // as they have to be, and others check what is asked of them.
+    unsafe { blocked::product(dims, a, b, accumulate, c) };
 }
 
 /// Many products of one shape: `C[i] = A[i]·B[i]`, or `+=` if `accumulate`.

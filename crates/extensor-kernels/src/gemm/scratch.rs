@@ -1,6 +1,6 @@
 //! Working memory that a thread keeps from one product to the next.
 
-use super::Real;
+use super::Element;
 use std::cell::Cell;
 
 /// A cache line: what packed panels are aligned to, so that no vector load crosses two.
@@ -17,7 +17,7 @@ thread_local! {
 ///
 /// The memory is this thread's, grown when needed and kept for the next call. A call within the
 /// call has memory of its own, and as calls nest in the same way each time, gets the same again.
-pub(crate) fn with<R: Real, Out>(len: usize, f: impl FnOnce(&mut [R]) -> Out) -> Out {
+pub(crate) fn with<R: Element, Out>(len: usize, f: impl FnOnce(&mut [R]) -> Out) -> Out {
     let lines = (len * size_of::<R>()).div_ceil(size_of::<Line>());
     let mut kept = KEPT.take();
     let mut room = kept.pop().unwrap_or_default();

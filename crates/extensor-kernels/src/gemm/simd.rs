@@ -42,6 +42,10 @@ pub unsafe trait Simd: Copy + 'static {
     unsafe fn store(to: *mut Self::T, v: Self::V);
     /// Selects the first `n <= LANES` lanes.
     unsafe fn mask(n: usize) -> Self::Mask;
+    /// Selects the lanes from `low` up to, not including, `high <= LANES`.
+    unsafe fn span(low: usize, high: usize) -> Self::Mask;
+    /// Reads the selected lanes only, lane `i` from `from[i * step]`; the others are zero.
+    unsafe fn gather(from: *const Self::T, step: i32, mask: Self::Mask) -> Self::V;
     /// Reads the selected lanes only; the others are zero.
     unsafe fn load_mask(from: *const Self::T, mask: Self::Mask) -> Self::V;
     /// Writes the selected lanes only.
@@ -68,7 +72,7 @@ pub trait Work<R: Real> {
 
 /// Runs `work` with the vectors of the instruction set in use.
 #[inline]
-pub(super) fn dispatch<R: Real>(work: impl Work<R>) {
+pub(crate) fn dispatch<R: Real>(work: impl Work<R>) {
     match isa() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `isa` returns V4 only where every feature that `run_v4` enables was detected.
@@ -107,7 +111,7 @@ pub(super) fn tile_rows<R: Real>() -> usize {
 }
 
 /// Numbers in a register of the instruction set in use.
-pub(super) fn lanes<R: Real>() -> usize {
+pub(crate) fn lanes<R: Real>() -> usize {
     match isa() {
         #[cfg(target_arch = "x86_64")]
         Isa::V4 => R::V4::LANES,
@@ -151,7 +155,7 @@ pub struct Portable<T>(T);
 unsafe impl<R: Real> Simd for Portable<R> {
     type T = R;
     type V = [R; 4];
-    type Mask = usize;
+    type Mask = (usize, usize);
     const LANES: usize = 4;
     const ROWS: usize = 4;
     const BLOCK: usize = 4;
@@ -179,21 +183,34 @@ unsafe impl<R: Real> Simd for Portable<R> {
         unsafe { to.cast::<[R; 4]>().write_unaligned(v) }
     }
     #[inline(always)]
-    unsafe fn mask(n: usize) -> usize {
-        n
+    unsafe fn mask(n: usize) -> (usize, usize) {
+        (0, n)
     }
     #[inline(always)]
-    unsafe fn load_mask(from: *const R, mask: usize) -> [R; 4] {
+    unsafe fn span(low: usize, high: usize) -> (usize, usize) {
+        (low, high)
+    }
+    #[inline(always)]
+    unsafe fn gather(from: *const R, step: i32, (low, high): (usize, usize)) -> [R; 4] {
         let mut v = [R::ZERO; 4];
-        for (i, x) in v.iter_mut().enumerate().take(mask) {
+        for (i, x) in v.iter_mut().enumerate().take(high).skip(low) {
             // SAFETY: the caller's promise that the selected numbers can be read.
-            *x = unsafe { *from.add(i) };
+            *x = unsafe { *from.wrapping_offset(i as isize * step as isize) };
         }
         v
     }
     #[inline(always)]
-    unsafe fn store_mask(to: *mut R, mask: usize, v: [R; 4]) {
-        for (i, &x) in v.iter().enumerate().take(mask) {
+    unsafe fn load_mask(from: *const R, (low, high): (usize, usize)) -> [R; 4] {
+        let mut v = [R::ZERO; 4];
+        for (i, x) in v.iter_mut().enumerate().take(high).skip(low) {
+            // SAFETY: the caller's promise that the selected numbers can be read.
+            *x = unsafe { *from.wrapping_add(i) };
+        }
+        v
+    }
+    #[inline(always)]
+    unsafe fn store_mask(to: *mut R, (low, high): (usize, usize), v: [R; 4]) {
+        for (i, &x) in v.iter().enumerate().take(high).skip(low) {
             // SAFETY: the caller's promise that the selected numbers can be written.
             unsafe { *to.add(i) = x };
         }

@@ -18,7 +18,8 @@ macro_rules! simd {
         $name:ident, $run:ident, $t:ty, $v:ty, $mask:ty, $lanes:literal lanes, $rows:literal rows,
         $block:literal block, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
         $add:ident, $to_mask:ident, |$lp:ident, $lm:ident| $load_mask:expr,
-        |$sp:ident, $sm:ident, $sv:ident| $store_mask:expr, $transpose:ident
+        |$sp:ident, $sm:ident, $sv:ident| $store_mask:expr, $transpose:ident, $span:ident,
+        |$gp:ident, $gs:ident, $gm:ident| $gather:expr
     ) => {
         // SAFETY: the lanes divide `VECTOR_LANES` and the rows are at most `MAX_ROWS`; the caller
         // of each function promises that the machine has the instruction set and that the
@@ -62,6 +63,16 @@ macro_rules! simd {
                 unsafe { $to_mask(n) }
             }
             #[inline(always)]
+            unsafe fn span(low: usize, high: usize) -> $mask {
+                // SAFETY: see above.
+                unsafe { $span(low, high) }
+            }
+            #[inline(always)]
+            unsafe fn gather($gp: *const $t, $gs: i32, $gm: $mask) -> $v {
+                // SAFETY: see above.
+                unsafe { $gather }
+            }
+            #[inline(always)]
             unsafe fn load_mask($lp: *const $t, $lm: $mask) -> $v {
                 // SAFETY: see above.
                 unsafe { $load_mask }
@@ -103,25 +114,33 @@ simd!(
     Avx512, run_v4, f32, __m512, __mmask16, 16 lanes, 9 rows, 16 block,
     _mm512_setzero_ps, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps,
     _mm512_add_ps, mask_16_bits,
-    |p, m| _mm512_maskz_loadu_ps(m, p), |p, m, v| _mm512_mask_storeu_ps(p, m, v), transpose_f32_16
+    |p, m| _mm512_maskz_loadu_ps(m, p), |p, m, v| _mm512_mask_storeu_ps(p, m, v), transpose_f32_16,
+    span_16_bits,
+    |p, s, m| _mm512_mask_i32gather_ps::<4>(_mm512_setzero_ps(), m, steps_16(s), p)
 );
 simd!(
     Avx512, run_v4, f64, __m512d, __mmask8, 8 lanes, 9 rows, 8 block,
     _mm512_setzero_pd, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_fmadd_pd,
     _mm512_add_pd, mask_8_bits,
-    |p, m| _mm512_maskz_loadu_pd(m, p), |p, m, v| _mm512_mask_storeu_pd(p, m, v), transpose_f64_8
+    |p, m| _mm512_maskz_loadu_pd(m, p), |p, m, v| _mm512_mask_storeu_pd(p, m, v), transpose_f64_8,
+    span_8_bits,
+    |p, s, m| _mm512_mask_i32gather_pd::<8>(_mm512_setzero_pd(), m, steps_8(s), p)
 );
 simd!(
     Avx2, run_v3, f32, __m256, __m256i, 8 lanes, 4 rows, 8 block,
     _mm256_setzero_ps, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps,
     _mm256_add_ps, mask_32,
-    |p, m| _mm256_maskload_ps(p, m), |p, m, v| _mm256_maskstore_ps(p, m, v), transpose_f32
+    |p, m| _mm256_maskload_ps(p, m), |p, m, v| _mm256_maskstore_ps(p, m, v), transpose_f32, span_32,
+    |p, s, m| _mm256_mask_i32gather_ps::<4>(
+        _mm256_setzero_ps(), p, steps_8(s), _mm256_castsi256_ps(m))
 );
 simd!(
     Avx2, run_v3, f64, __m256d, __m256i, 4 lanes, 4 rows, 4 block,
     _mm256_setzero_pd, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_fmadd_pd,
     _mm256_add_pd, mask_64,
-    |p, m| _mm256_maskload_pd(p, m), |p, m, v| _mm256_maskstore_pd(p, m, v), transpose_f64
+    |p, m| _mm256_maskload_pd(p, m), |p, m, v| _mm256_maskstore_pd(p, m, v), transpose_f64, span_64,
+    |p, s, m| _mm256_mask_i32gather_pd::<8>(
+        _mm256_setzero_pd(), p, _mm256_castsi256_si128(steps_8(s)), _mm256_castsi256_pd(m))
 );
 
 #[inline(always)]
@@ -149,6 +168,48 @@ unsafe fn mask_64(n: usize) -> __m256i {
     unsafe {
         let lane = _mm256_setr_epi64x(0, 1, 2, 3);
         _mm256_cmpgt_epi64(_mm256_set1_epi64x(n as i64), lane)
+    }
+}
+
+#[inline(always)]
+unsafe fn span_16_bits(low: usize, high: usize) -> __mmask16 {
+    ((1u32 << high) - (1u32 << low)) as __mmask16
+}
+
+#[inline(always)]
+unsafe fn span_8_bits(low: usize, high: usize) -> __mmask8 {
+    ((1u32 << high) - (1u32 << low)) as __mmask8
+}
+
+#[inline(always)]
+unsafe fn span_32(low: usize, high: usize) -> __m256i {
+    // SAFETY: the caller's promise that the machine has AVX2.
+    unsafe { _mm256_andnot_si256(mask_32(low), mask_32(high)) }
+}
+
+#[inline(always)]
+unsafe fn span_64(low: usize, high: usize) -> __m256i {
+    // SAFETY: the caller's promise that the machine has AVX2.
+    unsafe { _mm256_andnot_si256(mask_64(low), mask_64(high)) }
+}
+
+/// Multiples of a step, from 0 on.
+#[inline(always)]
+unsafe fn steps_16(step: i32) -> __m512i {
+    // SAFETY: the caller's promise that the machine has AVX-512.
+    unsafe {
+        let lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        _mm512_mullo_epi32(lane, _mm512_set1_epi32(step))
+    }
+}
+
+/// Multiples of a step, from 0 on.
+#[inline(always)]
+unsafe fn steps_8(step: i32) -> __m256i {
+    // SAFETY: the caller's promise that the machine has AVX2.
+    unsafe {
+        let lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        _mm256_mullo_epi32(lane, _mm256_set1_epi32(step))
     }
 }
 

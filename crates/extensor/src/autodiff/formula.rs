@@ -1,7 +1,7 @@
 //! Formulas on traced tensors: the steps of a formula, each as an operation.
 
 use crate::operation::Spec;
-use crate::{DType, Error, Result, Tensor, ops};
+use crate::{DType, Result, Tensor, ops};
 use extensor_kernels::symbol::{Binary, Compare, Program, Step, Unary};
 
 /// What a formula gives on tensors of which some are traced: every step is an operation, so the
@@ -69,7 +69,15 @@ fn unary(f: Unary, x: &Tensor) -> Result<Tensor> {
         Unary::Atanh => ops::atanh(x),
         Unary::Erf => ops::erf(x),
         Unary::Erfc => ops::erfc(x),
-        Unary::Tanh | Unary::Sigmoid => Err(Error::UnknownOperation { name: format!("{f:?}") }),
+        Unary::Tanh => ops::tanh(x),
+        Unary::Sigmoid => ops::sigmoid(x),
+        Unary::Softplus => ops::softplus(x),
+        Unary::NormalCdf => {
+            // ½·erfc(−x/√2)
+            let constant = |c: f64| Tensor::scalar_of(c, x.dtype());
+            let scaled = ops::multiply(x, &constant(-std::f64::consts::FRAC_1_SQRT_2)?)?;
+            ops::multiply(&ops::erfc(&scaled)?, &constant(0.5)?)
+        }
     }
 }
 

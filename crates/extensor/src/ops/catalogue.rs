@@ -8,9 +8,8 @@ use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
 use super::reduction::Rule;
-use super::{arithmetic, attention, elementwise, loss, matrix, reduction, shape};
-use super::{arithmetic, elementwise, matrix, normalization, pooling, reduction, shape};
-use super::{activation, arithmetic, dropout, elementwise, matrix, reduction, shape};
+use super::{activation, arithmetic, attention, convolution, dropout, elementwise, loss, matrix};
+use super::{normalization, pooling, reduction, shape};
 use crate::{Error, Result, Tensor};
 
 /// Every operation there is.
@@ -135,6 +134,9 @@ pub static CATALOGUE: &[&Record] = &[
     activation::softmax::Softmax::RECORD,
     activation::softmax::LogSoftmax::RECORD,
     // convolution
+    convolution::Conv1d::RECORD,
+    convolution::Conv2d::RECORD,
+    convolution::ConvTranspose2d::RECORD,
     // pooling
     pooling::maximum::MaxPool2d::RECORD,
     pooling::average::AvgPool2d::RECORD,

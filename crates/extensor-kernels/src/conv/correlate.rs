@@ -1,0 +1,337 @@
+//! Planes computed from the windows of other planes.
+
+use super::direct;
+use super::geometry::{Geometry, Lattice};
+use super::patches::Patches;
+use crate::gemm::{Dims, Element, Matrix, Real, product_of, scratch};
+use crate::par::{self, Shared};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// The planes that a group has in an image.
+#[derive(Clone, Copy)]
+pub(super) struct Planes {
+    pub channels: usize,
+    pub height: usize,
+    pub width: usize,
+}
+
+impl Planes {
+    pub(super) fn plane(&self) -> usize {
+        self.height * self.width
+    }
+
+    fn size(&self) -> usize {
+        self.channels * self.plane()
+    }
+}
+
+/// Numbers of the result that are computed aside at a time, nearly, if they do not lie side by side.
+const ASIDE: usize = 1 << 17;
+
+/// Positions of an image below which several images are computed together, and how many positions
+/// they then have, nearly.
+const SMALL: usize = 240;
+const LANES: usize = 480;
+
+/// Multiply-adds that a task has at least, if there is a choice.
+const TASK: usize = 1 << 16;
+
+/// A correlation: for each pair of lattices, the positions of the result that it stands for are
+/// products of weights and patches.
+pub(super) struct Correlation<'a, T: Clone> {
+    pub geometry: &'a Geometry,
+    pub from: Planes,
+    pub to: Planes,
+    pub y: Vec<Lattice>,
+    pub x: Vec<Lattice>,
+    /// For each pair of lattices (those of the vertical axis in the outer loop) and group: a row
+    /// for each channel of the result, a column for each channel and tap of what it is made of.
+    pub weight: Cow<'a, [T]>,
+    pub bias: Option<&'a [T]>,
+}
+
+/// A pair of lattices with its weights for one group.
+struct Phase<'a, T> {
+    y: &'a Lattice,
+    x: &'a Lattice,
+    weight: &'a [T],
+}
+
+impl<T: Element> Correlation<'_, T> {
+    pub(super) fn run(&self, source: &[T], result: &mut [T]) {
+        let Geometry { images, groups, .. } = *self.geometry;
+        let (from, to) = (self.from.size(), self.to.size());
+        if result.is_empty() {
+            return;
+        }
+        let work = to.saturating_mul(self.from.channels * self.geometry.taps()).max(1);
+        let all = work.saturating_mul(images).saturating_mul(groups);
+        let threads = if all < 2 * TASK { 1 } else { par::threads() };
+        let together = self.together(threads);
+        let parts = images.div_ceil(together);
+        let shared = Shared::new(result);
+        let one = |task: usize| {
+            let (part, group) = (task / groups, task % groups);
+            let some = part * together..images.min((part + 1) * together);
+            let source = &source[(some.start * groups + group) * from..];
+            // SAFETY: the planes of one group in some images, which no other task has.
+            let result = |image: usize| unsafe {
+                let at = (image * groups + group) * to;
+                shared.part(at, at + to)
+            };
+            if some.len() == 1 {
+                self.group(group, &source[..from], result(some.start));
+            } else {
+                self.images(group, source, some, &result);
+            }
+        };
+        let (tasks, work) = (parts * groups, work * together);
+        if threads == 1 {
+            par::with_threads(1, || (0..tasks).for_each(one));
+        } else if tasks >= 4 * threads || work < 4 * TASK {
+            let some = (TASK / work).clamp(1, tasks.div_ceil(threads));
+            par::parallel_for(tasks.div_ceil(some), |task| {
+                par::with_threads(1, || {
+                    (task * some..tasks.min((task + 1) * some)).for_each(one);
+                });
+            });
+        } else {
+            (0..tasks).for_each(one);
+        }
+    }
+
+    /// How many images to compute in one product: several if they are small, so that registers are
+    /// filled, but few enough for all threads to have some. It does not show in the result.
+    fn together(&self, threads: usize) -> usize {
+        let Geometry { images, groups, .. } = *self.geometry;
+        let positions = self.to.plane() / (self.y.len() * self.x.len()).max(1);
+        let empty = self.from.size() == 0 || self.y.is_empty() || self.x.is_empty();
+        let plain = self.y.iter().zip(&self.x).all(|(y, x)| self.is_plain(y, x));
+        if !T::WIDE || self.geometry.few() || empty || plain || positions >= SMALL {
+            return 1;
+        }
+        let fair = if threads == 1 { images } else { images * groups / (4 * threads) };
+        (LANES / positions.max(1)).min(fair).clamp(1, images)
+    }
+
+    /// Whether a window is of one element, so that the patches are the image.
+    fn is_plain(&self, y: &Lattice, x: &Lattice) -> bool {
+        let plain = |lattice: &Lattice, size: usize| {
+            matches!(lattice.taps[..], [(0, _)]) && lattice.read_step == 1 && lattice.count == size
+        };
+        plain(y, self.from.height) && plain(x, self.from.width)
+    }
+
+    /// Whether the result is one phase.
+    fn is_whole(&self) -> bool {
+        let whole = |lattices: &[Lattice], size: usize| matches!(lattices, [only] if only.step == 1 && only.count == size);
+        whole(&self.y, self.to.height) && whole(&self.x, self.to.width)
+    }
+
+    fn bias(&self, group: usize) -> Option<&[T]> {
+        self.bias.map(|bias| &bias[group * self.to.channels..][..self.to.channels])
+    }
+
+    /// The phases of a group.
+    fn phases(&self, group: usize) -> impl Iterator<Item = Phase<'_, T>> {
+        let mut before = 0;
+        let pairs = self.y.iter().flat_map(|y| self.x.iter().map(move |x| (y, x)));
+        let all = pairs.map(move |(y, x)| {
+            let size = self.to.channels * self.from.channels * y.taps.len() * x.taps.len();
+            let weight = &self.weight[before + group * size..][..size];
+            before += self.geometry.groups * size;
+            Phase { y, x, weight }
+        });
+        all.filter(|phase| phase.y.count > 0 && phase.x.count > 0)
+    }
+
+    /// Computes the planes of one group of one image.
+    fn group(&self, group: usize, source: &[T], result: &mut [T]) {
+        let (from, to, bias) = (&self.from, &self.to, self.bias(group));
+        let (whole, few) = (self.is_whole(), self.geometry.few());
+        // Nothing else is written where no window reaches.
+        if !whole || (bias.is_some() && !few) || source.is_empty() {
+            start(result, to.plane(), bias);
+        }
+        if source.is_empty() {
+            return;
+        }
+        for phase in self.phases(group) {
+            let Phase { y, x, weight } = phase;
+            if few {
+                direct::correlate(from, to, y, x, weight, bias, source, result);
+            } else if whole {
+                self.product(&phase, source, 1, 0..y.count, bias.is_some(), result, to.plane());
+            } else {
+                self.aside(&phase, source, 1, bias, |numbers, row, channel, _| {
+                    let plane = &mut result[channel * to.plane()..][..to.plane()];
+                    scatter(numbers, row, y, x, to.width, plane);
+                });
+            }
+        }
+    }
+
+    /// Computes the planes of one group of some images, the first of which is at the beginning of
+    /// `source`.
+    fn images<'b>(
+        &self,
+        group: usize,
+        source: &[T],
+        images: Range<usize>,
+        result: &(dyn Fn(usize) -> &'b mut [T] + 'b),
+    ) {
+        let (to, bias) = (&self.to, self.bias(group));
+        if !self.is_whole() {
+            images.clone().for_each(|image| start(result(image), to.plane(), bias));
+        }
+        for phase in self.phases(group) {
+            let Phase { y, x, .. } = phase;
+            self.aside(&phase, source, images.len(), bias, |numbers, row, channel, image| {
+                let result = result(images.start + image);
+                let plane = &mut result[channel * to.plane()..][..to.plane()];
+                scatter(numbers, row, y, x, to.width, plane);
+            });
+        }
+    }
+
+    /// Computes `rows` of a phase, counted through all images; those of channel `c` begin at
+    /// `c * apart` of `result`.
+    #[expect(clippy::too_many_arguments, reason = "what a product is made of")]
+    fn product(
+        &self,
+        phase: &Phase<'_, T>,
+        source: &[T],
+        images: usize,
+        rows: Range<usize>,
+        accumulate: bool,
+        result: &mut [T],
+        apart: usize,
+    ) {
+        let Phase { y, x, weight } = *phase;
+        let Planes { channels, height, width } = self.from;
+        let (m, n) = (self.to.channels, rows.len() * x.count);
+        let k = channels * y.taps.len() * x.taps.len();
+        let dims = Dims { m, k, n };
+        let weight = Matrix::row_major(weight, k).lanes(m, k);
+        if images == 1 && self.is_plain(y, x) {
+            let image = Matrix {
+                data: source,
+                offset: rows.start * width,
+                row_stride: 1,
+                col_stride: self.from.plane() as isize,
+            };
+            product_of(dims, &weight, &image.lanes(n, k), accumulate, result, apart);
+            return;
+        }
+        let patches = Patches {
+            planes: source,
+            height,
+            width,
+            channels,
+            images,
+            apart: self.from.size() * self.geometry.groups,
+            y,
+            x,
+            first_row: rows.start,
+        };
+        product_of(dims, &weight, &patches, accumulate, result, apart);
+    }
+
+    /// Computes a phase whose positions do not lie side by side in the result: some rows at a time,
+    /// aside. `write` gets the numbers of whole rows of one plane, the first of which is `row`, with
+    /// the channel and the image.
+    fn aside(
+        &self,
+        phase: &Phase<'_, T>,
+        source: &[T],
+        images: usize,
+        bias: Option<&[T]>,
+        mut write: impl FnMut(&[T], usize, usize, usize),
+    ) {
+        let (y, x, channels) = (phase.y, phase.x, self.to.channels);
+        let all = images * y.count;
+        let together = (ASIDE / (channels * x.count)).clamp(1, all);
+        scratch::with(channels * together * x.count, |aside: &mut [T]| {
+            for first in (0..all).step_by(together) {
+                let rows = first..all.min(first + together);
+                let apart = rows.len() * x.count;
+                let aside = &mut aside[..channels * apart];
+                if bias.is_some() {
+                    start(aside, apart, bias);
+                }
+                self.product(phase, source, images, rows.clone(), bias.is_some(), aside, apart);
+                for (channel, numbers) in aside.chunks_exact(apart).enumerate() {
+                    let mut row = rows.start;
+                    while row < rows.end {
+                        let (image, within) = (row / y.count, row % y.count);
+                        let end = rows.end.min((image + 1) * y.count);
+                        let part = (row - rows.start) * x.count..(end - rows.start) * x.count;
+                        write(&numbers[part], within, channel, image);
+                        row = end;
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Writes rows of a phase, the first of which is `first`, to their places in a plane.
+pub(super) fn scatter<T: Copy>(
+    numbers: &[T],
+    first: usize,
+    y: &Lattice,
+    x: &Lattice,
+    width: usize,
+    plane: &mut [T],
+) {
+    for (row, numbers) in numbers.chunks_exact(x.count).enumerate() {
+        let at = (y.first + (first + row) * y.step) * width + x.first;
+        if x.step == 1 {
+            plane[at..at + x.count].copy_from_slice(numbers);
+            continue;
+        }
+        let to = plane[at..].iter_mut().step_by(x.step);
+        for (to, &number) in to.zip(numbers) {
+            *to = number;
+        }
+    }
+}
+
+/// Fills planes with their channel's bias, or zeros.
+fn start<T: Element>(planes: &mut [T], plane: usize, bias: Option<&[T]>) {
+    let zero = [T::narrow(T::Acc::ZERO)];
+    let values = bias.unwrap_or(&zero).iter().cycle();
+    for (plane, &value) in planes.chunks_exact_mut(plane.max(1)).zip(values) {
+        plane.fill(value);
+    }
+}
+
+/// The weight as a correlation from filters to channels needs it, for each pair of lattices.
+pub(super) fn exchanged<T: Element>(
+    geometry: &Geometry,
+    y: &[Lattice],
+    x: &[Lattice],
+    weight: &[T],
+) -> Vec<T> {
+    let Geometry { groups, channels, filters, .. } = *geometry;
+    let (taps, columns) = (geometry.taps(), geometry.x.kernel);
+    let mut found = Vec::with_capacity(weight.len());
+    for y in y {
+        for x in x {
+            for group in 0..groups {
+                for channel in 0..channels {
+                    for filter in 0..filters {
+                        let window = ((group * filters + filter) * channels + channel) * taps;
+                        for &(_, row) in &y.taps {
+                            for &(_, column) in &x.taps {
+                                found.push(weight[window + row * columns + column]);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    found
+}

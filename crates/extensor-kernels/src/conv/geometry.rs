@@ -1,0 +1,275 @@
+//! Where windows lie: one computation of sizes for forward and backward alike.
+
+/// One axis of an image over which a window slides.
+///
+/// Position `o` of the window sees the elements `o·stride + t·dilation − padding` for `t` below
+/// `kernel`, as far as they exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Elements of the image.
+    pub input: usize,
+    /// Positions of the window.
+    pub output: usize,
+    /// Elements that a window has.
+    pub kernel: usize,
+    /// From a position to the next; at least 1.
+    pub stride: usize,
+    /// Elements that count as zeros before the first and after the last.
+    pub padding: usize,
+    /// From an element of a window to the next; at least 1.
+    pub dilation: usize,
+}
+
+impl Axis {
+    /// The largest size that is computed with: sums of a few of these do not overflow.
+    const LARGEST: usize = 1 << 48;
+
+    /// The axis of a window sliding over `input` elements: as many positions as fit, none if the
+    /// window is larger than the padded image. `None` if a size is too large to compute with, or if
+    /// the kernel, stride or dilation is 0.
+    pub fn over(
+        input: usize,
+        kernel: usize,
+        stride: usize,
+        padding: usize,
+        dilation: usize,
+    ) -> Option<Axis> {
+        let axis = Axis { input, output: 0, kernel, stride, padding, dilation };
+        let extent = axis.extent()?;
+        let padded = padding.checked_mul(2)?.checked_add(input)?;
+        let output = padded.checked_sub(extent).map_or(0, |room| room / stride + 1);
+        axis.with_output(output)
+    }
+
+    /// The axis of the image onto which windows at `output` positions spread: what [`over`] gives
+    /// `output` positions for, and `more` elements at its end. `None` as for [`over`], or if there
+    /// would be fewer than no elements.
+    ///
+    /// [`over`]: Axis::over
+    pub fn under(
+        output: usize,
+        kernel: usize,
+        stride: usize,
+        padding: usize,
+        dilation: usize,
+        more: usize,
+    ) -> Option<Axis> {
+        let axis = Axis { input: 0, output, kernel, stride, padding, dilation };
+        let extent = axis.extent()?;
+        let reach = output.saturating_sub(1).checked_mul(stride)?.checked_add(extent)?;
+        let input = reach.checked_add(more)?.checked_sub(padding.checked_mul(2)?)?;
+        Axis { input, ..axis }.with_output(output)
+    }
+
+    /// Elements from the first of a window to the last.
+    fn extent(&self) -> Option<usize> {
+        if self.stride == 0 || self.dilation == 0 {
+            return None;
+        }
+        self.kernel.checked_sub(1)?.checked_mul(self.dilation)?.checked_add(1)
+    }
+
+    fn with_output(self, output: usize) -> Option<Axis> {
+        let axis = Axis { output, ..self };
+        let sizes = [axis.input, output, axis.extent()?, axis.stride, axis.padding, axis.dilation];
+        sizes.iter().all(|&size| size <= Self::LARGEST).then_some(axis)
+    }
+}
+
+/// A convolution of a batch of images, channels in groups: `images` of `groups × channels` planes
+/// become `images` of `groups × filters` planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Images of the batch.
+    pub images: usize,
+    /// Groups, of which each sees only its own channels.
+    pub groups: usize,
+    /// Channels of the input in a group.
+    pub channels: usize,
+    /// Channels of the output in a group.
+    pub filters: usize,
+    /// The vertical axis.
+    pub y: Axis,
+    /// The horizontal axis.
+    pub x: Axis,
+}
+
+impl Geometry {
+    /// Whether groups have so few channels and filters that loops along rows are faster than
+    /// products.
+    pub(super) fn few(&self) -> bool {
+        const FEW: usize = 4;
+        self.channels <= FEW && self.filters <= FEW
+    }
+
+    /// Elements of a plane of the input.
+    pub(super) fn input_plane(&self) -> usize {
+        self.y.input * self.x.input
+    }
+
+    /// Elements of a plane of the output.
+    pub(super) fn output_plane(&self) -> usize {
+        self.y.output * self.x.output
+    }
+
+    /// Elements of a window.
+    pub(super) fn taps(&self) -> usize {
+        self.y.kernel * self.x.kernel
+    }
+
+    /// Elements of the weight that a group has.
+    pub(super) fn weights(&self) -> usize {
+        self.filters * self.channels * self.taps()
+    }
+
+    /// # Panics
+    /// If an array has not the elements that it should.
+    pub(super) fn check(&self, input: usize, weight: usize, output: usize) {
+        let size = |sizes: &[usize]| {
+            sizes.iter().try_fold(1usize, |all, &size| all.checked_mul(size)).unwrap_or(usize::MAX)
+        };
+        let (y, x) = (self.y, self.x);
+        assert!(y.stride > 0 && x.stride > 0 && y.dilation > 0 && x.dilation > 0);
+        let of = |name: &str, got: usize, sizes: &[usize]| {
+            assert_eq!(got, size(sizes), "a convolution's {name} of {sizes:?}");
+        };
+        of("input", input, &[self.images, self.groups, self.channels, y.input, x.input]);
+        of("weight", weight, &[self.groups, self.filters, self.channels, y.kernel, x.kernel]);
+        of("output", output, &[self.images, self.groups, self.filters, y.output, x.output]);
+    }
+}
+
+/// Some of the positions along an axis of the result, evenly spaced, and the numbers that they are
+/// made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lattice {
+    /// The first position of the result, and from each to the next.
+    pub first: usize,
+    pub step: usize,
+    /// How many there are.
+    pub count: usize,
+    /// How far apart the elements are that the same tap of neighbouring positions reads.
+    pub read_step: usize,
+    /// The element that each tap reads for position 0 (which may be outside), and the tap's number.
+    pub taps: Vec<(isize, usize)>,
+}
+
+impl Lattice {
+    /// The convolution's output: every position, every tap.
+    pub(super) fn forward(axis: &Axis) -> Vec<Lattice> {
+        let reads = |t: usize| (t * axis.dilation) as isize - axis.padding as isize;
+        vec![Lattice {
+            first: 0,
+            step: 1,
+            count: axis.output,
+            read_step: axis.stride,
+            taps: (0..axis.kernel).map(|t| (reads(t), t)).collect(),
+        }]
+    }
+
+    /// The gradient for the input. An element is reached by those taps that put it a multiple of
+    /// the stride away from the first window, so that elements of one remainder have their taps in
+    /// common and read the output's gradient side by side. Elements that no tap reaches are in none.
+    pub(super) fn backward(axis: &Axis) -> Vec<Lattice> {
+        let stride = axis.stride as isize;
+        let mut found: Vec<Lattice> = Vec::new();
+        for t in 0..axis.kernel {
+            let shift = (t * axis.dilation) as isize - axis.padding as isize;
+            let first = shift.rem_euclid(stride) as usize;
+            if first >= axis.input {
+                continue;
+            }
+            // Element `first + u·stride` is seen through tap `t` from position `u + at`.
+            let at = (first as isize - shift) / stride;
+            match found.iter_mut().find(|lattice| lattice.first == first) {
+                Some(lattice) => lattice.taps.push((at, t)),
+                None => found.push(Lattice {
+                    first,
+                    step: axis.stride,
+                    count: (axis.input - first).div_ceil(axis.stride),
+                    read_step: 1,
+                    taps: vec![(at, t)],
+                }),
+            }
+        }
+        found
+    }
+
+    /// Of the positions `0..count`, those for which an element that `at` places before position 0's
+    /// exists in an axis of `size`.
+    pub(super) fn inside(&self, at: isize, size: usize) -> std::ops::Range<usize> {
+        let step = self.read_step as isize;
+        let low = if at >= 0 { 0 } else { (-at + step - 1) / step };
+        let room = size as isize - at;
+        let high = if room <= 0 { 0 } else { (room + step - 1) / step };
+        let high = (high as usize).min(self.count);
+        (low as usize).min(high)..high
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_has_as_many_positions_as_fit() {
+        let output = |input, kernel, stride, padding, dilation| {
+            Axis::over(input, kernel, stride, padding, dilation).map(|axis| axis.output)
+        };
+        assert_eq!(output(7, 3, 1, 0, 1), Some(5));
+        assert_eq!(output(7, 3, 2, 1, 1), Some(4));
+        assert_eq!(output(8, 3, 2, 0, 2), Some(2));
+        assert_eq!(output(4, 5, 1, 0, 1), Some(0));
+        assert_eq!(output(4, 6, 1, 1, 1), Some(1));
+        assert_eq!(output(0, 1, 1, 1, 1), Some(2));
+        assert_eq!(output(4, 0, 1, 0, 1), None);
+        assert_eq!(output(4, 1, 0, 0, 1), None);
+        assert_eq!(output(4, usize::MAX, 1, 0, 2), None);
+        assert_eq!(output(4, 1, 1, usize::MAX, 1), None);
+    }
+
+    #[test]
+    fn the_axis_under_windows_is_one_over_which_they_slide() {
+        for kernel in 1..4 {
+            for (stride, dilation) in [(1, 1), (2, 1), (3, 2), (1, 3)] {
+                for padding in 0..2 {
+                    for more in 0..stride {
+                        let under = Axis::under(4, kernel, stride, padding, dilation, more);
+                        let under = under.expect("an axis");
+                        let over = Axis::over(under.input, kernel, stride, padding, dilation);
+                        assert_eq!(over, Some(under));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_element_finds_the_windows_that_see_it() {
+        for (kernel, stride, padding, dilation) in
+            [(3, 1, 1, 1), (3, 2, 1, 1), (2, 3, 0, 2), (4, 2, 3, 3), (1, 5, 0, 1), (5, 4, 2, 2)]
+        {
+            let axis = Axis::over(17, kernel, stride, padding, dilation).expect("an axis");
+            let mut want = Vec::new();
+            let forward = &Lattice::forward(&axis)[0];
+            for &(at, t) in &forward.taps {
+                for o in forward.inside(at, axis.input) {
+                    want.push((o * stride + t * dilation - padding, o, t));
+                }
+            }
+            let mut got = Vec::new();
+            for lattice in Lattice::backward(&axis) {
+                for &(at, t) in &lattice.taps {
+                    for u in lattice.inside(at, axis.output) {
+                        let o = (u as isize + at) as usize;
+                        got.push((lattice.first + u * lattice.step, o, t));
+                    }
+                }
+            }
+            want.sort_unstable();
+            got.sort_unstable();
+            assert_eq!(got, want);
+            assert!(!want.is_empty());
+        }
+    }
+}

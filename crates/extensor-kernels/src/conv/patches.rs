@@ -1,0 +1,245 @@
+//! The patches that windows see, as an operand of a matrix product. They never exist in memory but
+//! for the block that is being multiplied.
+
+use super::geometry::Lattice;
+use crate::gemm::simd::{Simd, Work, dispatch};
+use crate::gemm::{Element, Panels, Source, scratch};
+use std::ops::Range;
+
+/// The patches of some images: a lane for each position, in rows, one image after the other; a depth
+/// for each channel and tap.
+pub(super) struct Patches<'a, T> {
+    /// The images: planes of `height` × `width`, one for each channel.
+    pub planes: &'a [T],
+    pub height: usize,
+    pub width: usize,
+    pub channels: usize,
+    /// How many images there are (one only, in reduced precision), and how far apart they begin.
+    pub images: usize,
+    pub apart: usize,
+    /// The positions and their taps along both axes.
+    pub y: &'a Lattice,
+    pub x: &'a Lattice,
+    /// The row of positions, counted through all images, with which the lanes begin.
+    pub first_row: usize,
+}
+
+/// The same with lanes and depths exchanged.
+pub(super) struct Turned<'a, T>(pub Patches<'a, T>);
+
+/// The largest step between the numbers of a register.
+const LARGEST_STEP: usize = 1 << 24;
+
+impl<T: Element> Patches<'_, T> {
+    /// How many taps a window has.
+    fn taps(&self) -> usize {
+        self.y.taps.len() * self.x.taps.len()
+    }
+
+    fn fill(&self, lanes: Range<usize>, depth: Range<usize>, panels: Panels, out: &mut [T::Acc]) {
+        let positions = (self.images * self.y.count - self.first_row) * self.x.count;
+        assert!(lanes.end <= positions && depth.end <= self.channels * self.taps());
+        let image = self.channels * self.height * self.width;
+        assert!(self.planes.len() >= (self.images - 1) * self.apart + image);
+        assert!(T::WIDE || self.images == 1);
+        assert!(out.len() >= panels.padded(lanes.len()) * depth.len());
+        assert!(panels.width.is_multiple_of(panels.pad));
+        if !depth.is_empty() {
+            dispatch(Fill { from: self, lanes, depth, panels, out });
+        }
+    }
+}
+
+impl<T: Element> Source<T::Acc> for Patches<'_, T> {
+    fn pack(&self, lanes: Range<usize>, depth: Range<usize>, panels: Panels, out: &mut [T::Acc]) {
+        self.fill(lanes, depth, panels, out);
+    }
+
+    fn adjacent_lanes(&self) -> bool {
+        true
+    }
+}
+
+impl<T: Element> Source<T::Acc> for Turned<'_, T> {
+    fn pack(&self, lanes: Range<usize>, depth: Range<usize>, panels: Panels, out: &mut [T::Acc]) {
+        // Lanes one after the other are, seen from the side, one panel of all depths.
+        assert!(panels.width == 1 && panels.pad == 1, "turned patches are a left operand");
+        let panels = Panels { width: depth.len().max(1), pad: 1 };
+        self.0.fill(depth, lanes, panels, out);
+    }
+}
+
+struct Fill<'a, T: Element> {
+    from: &'a Patches<'a, T>,
+    lanes: Range<usize>,
+    depth: Range<usize>,
+    panels: Panels,
+    out: &'a mut [T::Acc],
+}
+
+/// At most a register of lanes of one panel that lie in one row of positions.
+struct Piece {
+    image: usize,
+    row: usize,
+    column: usize,
+    lanes: usize,
+    /// Where the piece begins in the first depth, and how far on it is in the next.
+    to: usize,
+    width: usize,
+}
+
+/// A piece as one tap sees it.
+#[derive(Clone, Copy)]
+struct Run {
+    /// Where in its plane the number for the first lane is (or would be).
+    from: isize,
+    to: usize,
+    width: usize,
+    /// The lanes that are in the image; the others are zero.
+    low: u32,
+    high: u32,
+    lanes: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// A whole register, all of it in the image, side by side.
+    Whole,
+    /// A part of a register.
+    Part,
+    /// Numbers that are `read_step` apart.
+    Apart,
+}
+
+impl<T: Element> Fill<'_, T> {
+    /// The pieces of all panels, those of the padding (of which no lane is in the image) included.
+    fn pieces(&self, register: usize) -> Vec<Piece> {
+        let columns = self.from.x.count;
+        let (mut lane, end) = (self.lanes.start, self.lanes.end);
+        let mut pieces = Vec::with_capacity((end - lane) / register * 2 + 4);
+        let mut panel = 0;
+        while lane < end {
+            let used = self.panels.width.min(end - lane);
+            let width = self.panels.padded(used);
+            let mut done = 0;
+            while done < width {
+                let (row, column) = ((lane + done) / columns, (lane + done) % columns);
+                let row = self.from.first_row + row;
+                let (image, row) = (row / self.from.y.count, row % self.from.y.count);
+                let (lanes, row) = if done < used {
+                    ((columns - column).min(used - done), row)
+                } else {
+                    (width - done, usize::MAX)
+                };
+                let lanes = lanes.min(register);
+                pieces.push(Piece { image, row, column, lanes, to: panel + done, width });
+                done += lanes;
+            }
+            panel += width * self.depth.len();
+            lane += used;
+        }
+        pieces
+    }
+
+    /// What each tap reads for each piece, all pieces of the first tap first; and the rows of a
+    /// plane that are read at all.
+    fn runs(&self, pieces: &[Piece], register: usize) -> (Vec<Run>, Range<usize>) {
+        let Patches { y, x, height, width, .. } = *self.from;
+        let mut runs = Vec::with_capacity(pieces.len() * self.from.taps());
+        let mut rows = height..0;
+        for &(at_y, _) in &y.taps {
+            for &(at_x, _) in &x.taps {
+                let inside = x.inside(at_x, width);
+                for piece in pieces {
+                    let mut run = Run {
+                        from: 0,
+                        to: piece.to,
+                        width: piece.width,
+                        low: 0,
+                        high: 0,
+                        lanes: piece.lanes as u32,
+                        kind: Kind::Part,
+                    };
+                    let padding = piece.row == usize::MAX;
+                    let row = if padding { -1 } else { (piece.row * y.read_step) as isize + at_y };
+                    if row >= 0 && row < height as isize {
+                        let low = inside.start.clamp(piece.column, piece.column + piece.lanes);
+                        let high = inside.end.clamp(low, piece.column + piece.lanes);
+                        run.low = (low - piece.column) as u32;
+                        run.high = (high - piece.column) as u32;
+                        let column = (piece.column * x.read_step) as isize + at_x;
+                        run.from = (piece.image * self.from.apart) as isize;
+                        run.from += row * width as isize + column;
+                        rows = rows.start.min(row as usize)..rows.end.max(row as usize + 1);
+                        if run.low < run.high {
+                            run.kind = match run.high - run.low {
+                                _ if x.read_step != 1 => Kind::Apart,
+                                all if all as usize == register => Kind::Whole,
+                                _ => Kind::Part,
+                            };
+                        }
+                    }
+                    runs.push(run);
+                }
+            }
+        }
+        (runs, rows)
+    }
+}
+
+impl<T: Element> Work<T::Acc> for Fill<'_, T> {
+    #[inline(always)]
+    fn run<S: Simd<T = T::Acc>>(self) {
+        // Numbers very far apart are read one at a time.
+        let register = if self.from.x.read_step > LARGEST_STEP { 1 } else { S::LANES };
+        let pieces = self.pieces(register);
+        let (runs, rows) = self.runs(&pieces, S::LANES);
+        let (taps, plane) = (self.from.taps(), self.from.height * self.from.width);
+        let step = self.from.x.read_step.min(LARGEST_STEP) as i32;
+        // Reduced precisions are widened first, the rows of a plane that are read at a time.
+        let block = rows.start * self.from.width..rows.end.max(rows.start) * self.from.width;
+        let room = if T::WIDE { 0 } else { block.len() };
+        scratch::with(room, |wide: &mut [T::Acc]| {
+            let mut at = self.depth.start;
+            while at < self.depth.end {
+                let (channel, tap) = (at / taps, at % taps);
+                let end = self.depth.end.min((channel + 1) * taps);
+                let numbers = &self.from.planes[channel * plane..];
+                let from: *const T::Acc = if T::WIDE {
+                    numbers.as_ptr().cast()
+                } else {
+                    T::widen_slice(&numbers[block.clone()], wide);
+                    wide.as_ptr().wrapping_sub(block.start)
+                };
+                for depth in at..end {
+                    let tap = tap + depth - at;
+                    let out = self.out.as_mut_ptr();
+                    let depth = depth - self.depth.start;
+                    for run in &runs[tap * pieces.len()..(tap + 1) * pieces.len()] {
+                        // SAFETY: `fill` checked that the lanes and depths exist and that `out` has
+                        // room for all panels, of which each piece has its part to itself. Lanes
+                        // from `low` up to `high` are inside a row of a plane; no others are read.
+                        // Steps are at most `LARGEST_STEP`, or of lane 0 only.
+                        unsafe {
+                            let to = out.add(run.to + depth * run.width);
+                            let from = from.wrapping_offset(run.from);
+                            if run.kind == Kind::Whole {
+                                S::store(to, S::load(from));
+                                continue;
+                            }
+                            let inside = S::span(run.low as usize, run.high as usize);
+                            let numbers = if run.kind == Kind::Apart {
+                                S::gather(from, step, inside)
+                            } else {
+                                S::load_mask(from, inside)
+                            };
+                            S::store_mask(to, S::mask(run.lanes as usize), numbers);
+                        }
+                    }
+                }
+                at = end;
+            }
+        });
+    }
+}

@@ -1,0 +1,349 @@
+//! What all convolutions share: their parameters, the checks, and the calls of the kernels.
+
+use crate::ops::operation::{Backward, Grads, Spec, Specs, spec};
+use crate::ops::params::Params;
+use crate::ops::pointwise::promote;
+use crate::ops::record::Parameter;
+use crate::tensor::match_float;
+use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_kernels::conv::{Axis, Convolve, Geometry};
+use smallvec::SmallVec;
+
+/// A number for each of two axes, vertical and horizontal; one number stands for both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair(pub [i64; 2]);
+
+macro_rules! pair_from {
+    ($($t:ty),*) => {$(
+        impl From<$t> for Pair {
+            fn from(both: $t) -> Pair {
+                Pair([i64::try_from(both).unwrap_or(i64::MAX); 2])
+            }
+        }
+        impl From<[$t; 2]> for Pair {
+            fn from(each: [$t; 2]) -> Pair {
+                Pair(each.map(|v| i64::try_from(v).unwrap_or(i64::MAX)))
+            }
+        }
+    )*};
+}
+
+pair_from!(i32, i64, usize);
+
+/// How windows slide over images: the parameters of every convolution.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub op: &'static str,
+    pub stride: [i64; 2],
+    pub padding: [i64; 2],
+    pub dilation: [i64; 2],
+    pub groups: i64,
+    /// For a transposed convolution: elements more at the end.
+    pub output_padding: Option<[i64; 2]>,
+}
+
+/// A pair of numbers by name, or a single one for both axes.
+pub(super) fn pair(
+    params: &Params,
+    op: &'static str,
+    name: &'static str,
+    default: i64,
+) -> Result<[i64; 2]> {
+    match params.optional_ints(op, name)?.as_deref() {
+        None => Ok([default; 2]),
+        Some(&[both]) => Ok([both; 2]),
+        Some(&[y, x]) => Ok([y, x]),
+        Some(other) => {
+            let (expected, got) = ("one number or two".into(), format!("{other:?}"));
+            Err(Error::Parameter { op, parameter: name, expected, got })
+        }
+    }
+}
+
+/// The parameters that all convolutions take.
+pub(super) const PARAMS: &[Parameter] = &[
+    Parameter { name: "stride", what: "a number or one for each axis", default: Some("1") },
+    Parameter { name: "padding", what: "a number or one for each axis", default: Some("0") },
+    Parameter { name: "dilation", what: "a number or one for each axis", default: Some("1") },
+    Parameter { name: "groups", what: "a number that divides both channels", default: Some("1") },
+];
+
+/// Shape and dtype of a convolution's output, and where its windows lie.
+struct Inferred {
+    geometry: Geometry,
+    spec: Spec,
+}
+
+impl Window {
+    /// The window over two axes with parameters by name.
+    pub(super) fn named(op: &'static str, params: &Params) -> Result<Window> {
+        Ok(Window {
+            op,
+            stride: pair(params, op, "stride", 1)?,
+            padding: pair(params, op, "padding", 0)?,
+            dilation: pair(params, op, "dilation", 1)?,
+            groups: params.optional_int(op, "groups")?.unwrap_or(1),
+            output_padding: None,
+        })
+    }
+
+    /// A parameter as sizes, each at least `least`.
+    fn sizes(&self, parameter: &'static str, values: [i64; 2], least: usize) -> Result<[usize; 2]> {
+        let sizes = values.map(|v| usize::try_from(v).ok().filter(|&v| v >= least));
+        if let [Some(y), Some(x)] = sizes {
+            return Ok([y, x]);
+        }
+        let expected = format!("at least {least}");
+        let got =
+            if values[0] == values[1] { values[0].to_string() } else { format!("{values:?}") };
+        Err(Error::Parameter { op: self.op, parameter, expected, got })
+    }
+
+    fn shape_error<T>(&self, argument: &'static str, x: &Tensor, expected: String) -> Result<T> {
+        Err(Error::Shape { op: self.op, argument, expected, got: x.shape().clone() })
+    }
+
+    /// Checks a call whose images have `axes` axes, one or two.
+    fn check(&self, inputs: &[&Tensor], axes: usize) -> Result<Inferred> {
+        let op = self.op;
+        let [x, weight] = [inputs[0], inputs[1]];
+        x.dtype().expect_float(op, "x")?;
+        weight.dtype().expect_float(op, "weight")?;
+        let mut dtype = promote(op, x, weight)?;
+        let stride = self.sizes("stride", self.stride, 1)?;
+        let padding = self.sizes("padding", self.padding, 0)?;
+        let dilation = self.sizes("dilation", self.dilation, 1)?;
+        let [groups, _] = self.sizes("groups", [self.groups; 2], 1)?;
+        let space = if axes == 1 { "length" } else { "height, width" };
+        if x.ndim() != axes + 2 {
+            return self.shape_error("x", x, format!("[images, channels, {space}]"));
+        }
+        let (images, channels) = (x.shape()[0], x.shape()[1]);
+        if !channels.is_multiple_of(groups) {
+            let expected = format!("a divisor of the {channels} channels of x");
+            let got = groups.to_string();
+            return Err(Error::Parameter { op, parameter: "groups", expected, got });
+        }
+        let transposed = self.output_padding.is_some();
+        let (first, second) =
+            if transposed { (Some(channels), None) } else { (None, Some(channels / groups)) };
+        let name = |size: Option<usize>, name: &str| {
+            size.map_or_else(|| name.to_string(), |size| size.to_string())
+        };
+        let is = |size: Option<usize>, axis: usize| size.is_none_or(|s| weight.shape()[axis] == s);
+        let expected = || {
+            let kernel = if axes == 1 { "kernel" } else { "kernel height, kernel width" };
+            let out = if transposed { "out / groups" } else { "out" };
+            format!("[{}, {}, {kernel}]", name(first, "out"), name(second, out))
+        };
+        if weight.ndim() != axes + 2 || !is(first, 0) || !is(second, 1) {
+            return self.shape_error("weight", weight, expected());
+        }
+        if weight.shape()[2..].contains(&0) {
+            let expected = "a kernel of at least one element".into();
+            return self.shape_error("weight", weight, expected);
+        }
+        let out = weight.shape()[0];
+        if !transposed && !out.is_multiple_of(groups) {
+            let expected = format!("a divisor of the {out} filters of weight");
+            let got = groups.to_string();
+            return Err(Error::Parameter { op, parameter: "groups", expected, got });
+        }
+        let out = if transposed {
+            let too_large = || Error::Overflow { op, shape: weight.shape().clone() };
+            weight.shape()[1].checked_mul(groups).ok_or_else(too_large)?
+        } else {
+            out
+        };
+        if let Some(bias) = inputs.get(2) {
+            bias.dtype().expect_float(op, "bias")?;
+            let b = bias.dtype();
+            dtype = dtype.promote(b).ok_or(Error::MixedDTypes { op, a: dtype, b })?;
+            if *bias.shape() != [out] {
+                return self.shape_error("bias", bias, format!("[{out}]"));
+            }
+        }
+        let more = match self.output_padding {
+            Some(more) => self.more(more, stride, dilation)?,
+            None => [0; 2],
+        };
+        // Images of one axis are of height 1, whatever the parameters say.
+        let one = Axis { input: 1, output: 1, kernel: 1, stride: 1, padding: 0, dilation: 1 };
+        let along = |axis: usize| {
+            let Some(at) = (axis + axes).checked_sub(2) else { return Ok(one) };
+            let (size, kernel) = (x.shape()[2 + at], weight.shape()[2 + at]);
+            let (stride, padding, dilation) = (stride[axis], padding[axis], dilation[axis]);
+            if transposed {
+                let more = more[axis];
+                return self.under(
+                    x,
+                    Axis::under(size, kernel, stride, padding, dilation, more),
+                    size,
+                );
+            }
+            self.over(x, Axis::over(size, kernel, stride, padding, dilation))
+        };
+        let (y, x_axis) = (along(0)?, along(1)?);
+        let mut shape = Shape::from([images, out]);
+        for axis in &[y, x_axis][2 - axes..] {
+            shape.push(if transposed { axis.input } else { axis.output });
+        }
+        shape.count(op)?;
+        let (channels, filters) = if transposed { (out, channels) } else { (channels, out) };
+        let (channels, filters) = (channels / groups, filters / groups);
+        let geometry = Geometry { images, groups, channels, filters, y, x: x_axis };
+        Ok(Inferred { geometry, spec: Spec { shape, dtype } })
+    }
+
+    /// The axis, if a window fits on it.
+    fn over(&self, x: &Tensor, axis: Option<Axis>) -> Result<Axis> {
+        match axis {
+            Some(axis) if axis.output > 0 => Ok(axis),
+            Some(Axis { input, kernel, dilation, padding, .. }) => {
+                let least = (kernel - 1) * dilation + 1;
+                let expected = format!(
+                    "at least {least} elements along each axis for a kernel of {kernel}, where \
+                     padding makes {} of {input}",
+                    input + 2 * padding
+                );
+                self.shape_error("x", x, expected)
+            }
+            None => self.too_large(),
+        }
+    }
+
+    /// The axis of a transposed convolution's output, if it has elements.
+    fn under(&self, x: &Tensor, axis: Option<Axis>, size: usize) -> Result<Axis> {
+        match axis {
+            Some(axis) if axis.input > 0 && size > 0 => Ok(axis),
+            Some(_) => self.shape_error("x", x, "images that become at least one element".into()),
+            None if self.padding.iter().all(|&p| p < 1 << 40) => {
+                let expected = "images that padding leaves at least one element of".into();
+                self.shape_error("x", x, expected)
+            }
+            None => self.too_large(),
+        }
+    }
+
+    fn too_large<T>(&self) -> Result<T> {
+        let expected = "sizes that can be computed with".into();
+        let got =
+            format!("{:?}, padding {:?}, dilation {:?}", self.stride, self.padding, self.dilation);
+        Err(Error::Parameter { op: self.op, parameter: "stride", expected, got })
+    }
+
+    /// The elements that a transposed convolution has more at the end.
+    fn more(&self, more: [i64; 2], stride: [usize; 2], dilation: [usize; 2]) -> Result<[usize; 2]> {
+        let sizes = self.sizes("output_padding", more, 0)?;
+        for axis in 0..2 {
+            if sizes[axis] >= stride[axis].max(dilation[axis]) {
+                let (op, parameter) = (self.op, "output_padding");
+                let expected = "less than the stride or the dilation".into();
+                let got = format!("{more:?}");
+                return Err(Error::Parameter { op, parameter, expected, got });
+            }
+        }
+        Ok(sizes)
+    }
+
+    pub(super) fn infer(&self, inputs: &[&Tensor], axes: usize) -> Result<Specs> {
+        let Spec { shape, dtype } = self.check(inputs, axes)?.spec;
+        Ok(spec(shape, dtype))
+    }
+
+    /// The output, for inputs that [`infer`](Self::infer) has accepted.
+    pub(super) fn forward(&self, inputs: &[&Tensor], axes: usize) -> Result<Tensor> {
+        let Inferred { geometry, spec } = self.check(inputs, axes)?;
+        let [x, weight] = [ready(inputs[0], spec.dtype)?, ready(inputs[1], spec.dtype)?];
+        let bias = inputs.get(2).map(|bias| ready(bias, spec.dtype)).transpose()?;
+        if self.output_padding.is_some() {
+            spread(self.op, &geometry, &x, &weight, bias.as_ref(), spec)
+        } else {
+            slide(self.op, &geometry, &x, &weight, bias.as_ref(), spec)
+        }
+    }
+
+    /// The gradients that are wanted.
+    pub(super) fn backward(&self, call: &Backward<'_>, axes: usize) -> Result<Grads> {
+        let Inferred { geometry, spec } = self.check(call.inputs, axes)?;
+        let (op, dtype, transposed) = (self.op, spec.dtype, self.output_padding.is_some());
+        let [x, weight] = [call.inputs[0], call.inputs[1]];
+        let mut grads: Grads = SmallVec::from_elem(None, call.inputs.len());
+        let g = ready(call.grad(), dtype)?;
+        let like = |x: &Tensor| Spec { shape: x.shape().clone(), dtype };
+        if call.wanted[0] {
+            let weight = ready(weight, dtype)?;
+            grads[0] = Some(if transposed {
+                slide(op, &geometry, &g, &weight, None, like(x))?
+            } else {
+                spread(op, &geometry, &g, &weight, None, like(x))?
+            });
+        }
+        if call.wanted[1] {
+            let x = ready(x, dtype)?;
+            // A transposed convolution's input is what its windows' positions hold.
+            let (positions, images) = if transposed { (&x, &g) } else { (&g, &x) };
+            grads[1] = Some(weigh(op, &geometry, positions, images, like(weight))?);
+        }
+        if call.wanted.get(2) == Some(&true) {
+            let axes: Vec<i64> = (0..g.ndim() as i64).filter(|&axis| axis != 1).collect();
+            grads[2] = Some(ops::sum(&g, &axes[..], false)?);
+        }
+        Ok(grads)
+    }
+}
+
+/// The tensor in `dtype`, row by row.
+fn ready(x: &Tensor, dtype: DType) -> Result<Tensor> {
+    ops::cast(x, dtype)?.contiguous()
+}
+
+/// The elements of a tensor that is [`ready`].
+fn numbers<T: Convolve + extensor_kernels::native::Native>(x: &Tensor) -> &[T] {
+    x.contiguous_slice().unwrap_or(&[])
+}
+
+fn not_float<T>(op: &'static str, got: DType) -> Result<T> {
+    Err(Error::DType { op, argument: "the result", expected: "a float type", got })
+}
+
+/// The convolution of `x`.
+fn slide(
+    op: &'static str,
+    geometry: &Geometry,
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    Spec { shape, dtype }: Spec,
+) -> Result<Tensor> {
+    match_float!(dtype, T => Tensor::build(op, shape, dtype, |y: &mut [T]| {
+        T::forward(geometry, numbers(x), numbers(weight), bias.map(numbers), y);
+    }), else not_float(op, dtype))
+}
+
+/// The gradient for the input of a convolution; also the transposed convolution of `grad`.
+fn spread(
+    op: &'static str,
+    geometry: &Geometry,
+    grad: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    Spec { shape, dtype }: Spec,
+) -> Result<Tensor> {
+    match_float!(dtype, T => Tensor::build(op, shape, dtype, |dx: &mut [T]| {
+        T::input_gradient(geometry, numbers(grad), numbers(weight), bias.map(numbers), dx);
+    }), else not_float(op, dtype))
+}
+
+/// The gradient for the weight of a convolution.
+fn weigh(
+    op: &'static str,
+    geometry: &Geometry,
+    grad: &Tensor,
+    x: &Tensor,
+    Spec { shape, dtype }: Spec,
+) -> Result<Tensor> {
+    match_float!(dtype, T => Tensor::build(op, shape, dtype, |dweight: &mut [T]| {
+        T::weight_gradient(geometry, numbers(grad), numbers(x), dweight);
+    }), else not_float(op, dtype))
+}
