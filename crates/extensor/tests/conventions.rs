@@ -216,7 +216,8 @@ fn nan_in_gives_nan_out_in_every_function_of_floats() {
                     .collect();
                 let inputs: Vec<&Tensor> = inputs.iter().collect();
                 let outputs = record.call(&inputs, &sample.params).unwrap();
-                let values: Vec<f64> = outputs.iter().flat_map(|y| y.to_f64_vec()).collect();
+                let results = &outputs[..record.results(outputs.len())];
+                let values: Vec<f64> = results.iter().flat_map(|y| y.to_f64_vec()).collect();
                 let movers = ["pad", "tril", "triu", "slice", "split"];
                 let expected = if movers.contains(&record.name) || values.is_empty() {
                     continue;

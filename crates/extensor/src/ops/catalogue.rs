@@ -115,7 +115,7 @@ pub static CATALOGUE: &[&Record] = &[
     // pooling
     // normalization
     // attention
-    attention::Attention::RECORD,
+    attention::rule::Attention::RECORD,
     // dropout
     // loss
     loss::distances::MeanSquaredError::RECORD,
@@ -125,8 +125,8 @@ pub static CATALOGUE: &[&Record] = &[
     loss::likelihoods::BinaryCrossEntropy::RECORD,
     loss::likelihoods::BinaryCrossEntropyWithLogits::RECORD,
     loss::cross_entropy::CrossEntropy::RECORD,
-    loss::likelihoods::Hinge::RECORD,
-    loss::likelihoods::Focal::RECORD,
+    loss::labels::Hinge::RECORD,
+    loss::labels::Focal::RECORD,
     loss::likelihoods::KlDivergence::RECORD,
 ];
 
