@@ -128,10 +128,11 @@ fn example(output: &mut Output, record: &'static Record, sample: &Sample) -> ext
         .enumerate()
         .map(|(i, x)| record.differentiable_input(i) && x.dtype().is_float())
         .collect();
-    if !wanted.contains(&true) || results.iter().any(|y| !y.dtype().is_float()) {
+    let moving = &results[..record.results(results.len())];
+    if !wanted.contains(&true) || moving.iter().any(|y| !y.dtype().is_float()) {
         return Ok(());
     }
-    let ones: Vec<Tensor> = results.iter().map(Tensor::ones_like).collect::<Result<_, _>>()?;
+    let ones: Vec<Tensor> = moving.iter().map(Tensor::ones_like).collect::<Result<_, _>>()?;
     let ones: Vec<&Tensor> = ones.iter().collect();
     let results: Vec<&Tensor> = results.iter().collect();
     let grads = operation::backward(&*op, &ones, &inputs, &results, &wanted)?;

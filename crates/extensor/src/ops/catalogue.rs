@@ -149,7 +149,7 @@ pub static CATALOGUE: &[&Record] = &[
     normalization::group::InstanceNorm::RECORD,
     normalization::batch::BatchNorm2d::RECORD,
     // attention
-    attention::Attention::RECORD,
+    attention::rule::Attention::RECORD,
     // dropout
     dropout::Dropout::RECORD,
     dropout::Dropout::CHANNELS_RECORD,
@@ -161,8 +161,8 @@ pub static CATALOGUE: &[&Record] = &[
     loss::likelihoods::BinaryCrossEntropy::RECORD,
     loss::likelihoods::BinaryCrossEntropyWithLogits::RECORD,
     loss::cross_entropy::CrossEntropy::RECORD,
-    loss::likelihoods::Hinge::RECORD,
-    loss::likelihoods::Focal::RECORD,
+    loss::labels::Hinge::RECORD,
+    loss::labels::Focal::RECORD,
     loss::likelihoods::KlDivergence::RECORD,
 ];
 

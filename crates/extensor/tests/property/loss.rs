@@ -193,7 +193,7 @@ impl Place<'_> {
     fn slope(&self, x: f64, t: f64, by_target: bool) -> Off {
         let (u, d) = (self.unit, x - t);
         let sign = if by_target { -1.0 } else { 1.0 };
-        if x.is_nan() && !(self.call.name == "kl_divergence" && !by_target) {
+        if x.is_nan() && (by_target || self.call.name != "kl_divergence") {
             return (x, 0.0);
         }
         let near = |value: f64| (sign * value, 8.0 * u * value.abs());

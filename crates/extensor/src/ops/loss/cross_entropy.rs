@@ -4,7 +4,6 @@ use super::*;
 use crate::ops::operation::{self, Forward};
 use crate::ops::record::{Class, Family, Input, Needs};
 use crate::ops::shape::indexing::{positions, slice_of};
-use extensor_kernels::native::Compute;
 use extensor_kernels::reduce::{Targets, class_gradients, class_losses, slice_mean};
 
 /// `−Σ t·ln p` over the classes, reduced, where `p = eˣ/Σ eˣ` for the logits `x`, from the differences
@@ -220,17 +219,19 @@ impl Operation for CrossEntropy {
         let op = "cross_entropy_backward";
         let dtype = call.grad().dtype();
         let rows = self.rows(call.inputs, dtype)?;
-        let (g, shape) = (call.grad().contiguous()?, rows.x.shape());
+        let shape = rows.x.shape();
+        // One gradient for each row, or the same for all.
+        let none = self.reduction == Reduce::None;
+        let g = if none { call.grad().contiguous()? } else { Tensor::zeros([0], dtype)? };
+        let scale = match self.reduction {
+            Reduce::None => 1.0,
+            _ => call.grad().to_f64_vec().iter().sum::<f64>() / self.reduction.divisor(rows.count),
+        };
         let gradient = |by_targets: bool| {
             match_float!(dtype, T => {
             let grad = Tensor::build(op, shape.clone(), dtype, |out: &mut [T]| {
                 let g = g.contiguous_slice::<T>().unwrap_or(&[]);
                 let x = rows.x.contiguous_slice::<T>().unwrap_or(&[]);
-                let (g, scale) = match (self.reduction, g) {
-                    (Reduce::None, g) => (g, 1.0),
-                    (_, [g, ..]) => (&[][..], f64::from(g.wide()) / self.reduction.divisor(rows.count)),
-                    (_, []) => (&[][..], 0.0),
-                };
                 let grads = if by_targets { [&mut [][..], out] } else { [out, &mut [][..]] };
                 let with = (self.smoothing, scale);
                 class_gradients::<T>(rows.count, [x, g], targets!(rows, T), with, grads);

@@ -6,10 +6,12 @@
 
 pub(super) mod cross_entropy;
 pub(super) mod distances;
+pub(super) mod labels;
 pub(super) mod likelihoods;
 
 pub use cross_entropy::*;
 pub use distances::*;
+pub use labels::*;
 pub use likelihoods::*;
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};

@@ -1,0 +1,372 @@
+//! Attention as an operation: sizes, dtypes and memory for the kernel.
+
+use super::{OP, samples};
+use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::record::{Class, Count, Family, Input, Needs, Parameter, Record};
+use crate::tensor::{Layout, Storage};
+use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_kernels::attention::{self, Mask, Saved};
+use extensor_kernels::native::Native;
+use smallvec::{SmallVec, smallvec};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attention {
+    pub causal: bool,
+    pub scale: Option<f64>,
+}
+
+/// The sizes of a call.
+struct Sizes {
+    /// Batch and heads.
+    outer: Shape,
+    heads: usize,
+    queries: usize,
+    keys: usize,
+    width: usize,
+    value_width: usize,
+}
+
+impl Sizes {
+    fn of(inputs: &[&Tensor]) -> Result<Sizes> {
+        let [q, k, v] = [inputs[0], inputs[1], inputs[2]].map(Tensor::shape);
+        let n = q.len() - 2;
+        let outer: Shape = q[..n].iter().copied().collect();
+        let heads = outer.count(OP)?;
+        Ok(Sizes {
+            outer,
+            heads,
+            queries: q[n],
+            keys: k[n],
+            width: q[n + 1],
+            value_width: v[n + 1],
+        })
+    }
+
+    /// Batch and heads, and some axes more.
+    fn with(&self, last: &[usize]) -> Shape {
+        self.outer.iter().chain(last).copied().collect()
+    }
+}
+
+/// The dtype that the weights are computed in.
+fn wide(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// Runs the expression with `$W` standing for the type that the weights are computed in.
+macro_rules! match_wide {
+    ($dtype:expr, $W:ident => $body:expr) => {
+        if $dtype == DType::F64 {
+            type $W = f64;
+            $body
+        } else {
+            type $W = f32;
+            $body
+        }
+    };
+}
+
+/// The elements of a tensor that lies in order.
+fn all<T: Native>(x: &Tensor) -> &[T] {
+    x.contiguous_slice().unwrap_or(&[])
+}
+
+/// A tensor that is being made.
+struct Room {
+    storage: Storage,
+    shape: Shape,
+    dtype: DType,
+}
+
+impl Room {
+    fn new(shape: &Shape, dtype: DType) -> Result<Room> {
+        let len = shape.count(OP)?;
+        let storage = match_wide!(dtype, W => Storage::new::<W>(OP, len))?;
+        Ok(Room { storage, shape: shape.clone(), dtype })
+    }
+
+    /// All of its elements, to be written.
+    fn all<W: Native>(&mut self) -> &mut [W] {
+        self.storage.as_mut_slice()
+    }
+
+    fn tensor(self) -> Tensor {
+        Tensor::from_storage(self.storage, self.shape, self.dtype)
+    }
+}
+
+/// A mask as the kernel reads it: where it lies, whatever its strides.
+struct Hidden<'a> {
+    mask: Option<&'a Tensor>,
+    layout: Option<Layout>,
+    offsets: Vec<usize>,
+}
+
+impl<'a> Hidden<'a> {
+    fn new(mask: Option<&'a Tensor>, sizes: &Sizes) -> Result<Hidden<'a>> {
+        let Some(mask) = mask else {
+            return Ok(Hidden { mask: None, layout: None, offsets: Vec::new() });
+        };
+        let shape = sizes.with(&[sizes.queries, sizes.keys]);
+        let layout = mask.layout().broadcast(&shape).ok_or_else(|| Error::Broadcast {
+            op: OP,
+            a: mask.shape().clone(),
+            b: shape,
+        })?;
+        let mut offsets = vec![layout.offset as isize];
+        for (&size, &stride) in sizes.outer.iter().zip(&layout.strides) {
+            let along = |&at: &isize| (0..size as isize).map(move |i| at + i * stride);
+            offsets = offsets.iter().flat_map(along).collect();
+        }
+        let offsets = offsets.into_iter().map(|at| at as usize).collect();
+        Ok(Hidden { mask: Some(mask), layout: Some(layout), offsets })
+    }
+
+    fn mask(&self) -> Option<Mask<'_>> {
+        let (mask, layout) = (self.mask?, self.layout.as_ref()?);
+        let n = layout.strides.len();
+        Some(Mask {
+            data: mask.view::<u8>().data(),
+            offsets: &self.offsets,
+            row_stride: layout.strides[n - 2],
+            col_stride: layout.strides[n - 1],
+        })
+    }
+}
+
+impl Attention {
+    pub(crate) const RECORD: &'static Record = &Record {
+        name: OP,
+        family: Family::Attention,
+        formula: "y = p·v, with p = softmax(scale·q·kᵀ) along the keys",
+        derivative: "(scale·s·k, scale·sᵀ·q, pᵀ·g) with s = p∘(g·vᵀ − Σ g∘y)",
+        conventions: "a mask is true where a query may look at a key; causal: at the keys up to its \
+                      own number, from the first on; a query that may look at nothing gives 0, with \
+                      gradient 0",
+        inputs: &[
+            Input::new("q"),
+            Input::new("k"),
+            Input::new("v"),
+            Input { name: "mask", differentiable: false, count: Count::Optional },
+        ],
+        params: &[
+            Parameter {
+                name: "causal",
+                what: "whether query i looks at keys 0 to i alone",
+                default: Some("false"),
+            },
+            Parameter {
+                name: "scale",
+                what: "what q·k is multiplied by; None for 1/√d",
+                default: Some("None"),
+            },
+        ],
+        backward: "scaled_dot_product_attention_backward(grad_output, [q, k, v], mask, \
+                   [output, logsumexp], causal, scale)",
+        class: Class::General,
+        needs: Needs::InputsAndOutputs,
+        auxiliary: 1,
+        build: |p| {
+            let (causal, scale) = (p.bool(OP, "causal", false)?, p.optional_float(OP, "scale")?);
+            Ok(Box::new(Attention { causal, scale }))
+        },
+        samples: samples::samples,
+        errors: samples::errors,
+        ..Record::BLANK
+    };
+
+    /// The factor on the products of queries and keys.
+    fn factor(self, width: usize) -> f64 {
+        self.scale.unwrap_or_else(|| 1.0 / (width.max(1) as f64).sqrt())
+    }
+
+    /// The inputs, for the kernel.
+    fn kernel<'a, W: Native>(
+        self,
+        sizes: &Sizes,
+        [q, k, v]: [&'a Tensor; 3],
+        hidden: &'a Hidden<'_>,
+    ) -> attention::Attention<'a, W> {
+        attention::Attention {
+            heads: sizes.heads,
+            queries: sizes.queries,
+            keys: sizes.keys,
+            width: sizes.width,
+            value_width: sizes.value_width,
+            scale: self.factor(sizes.width),
+            causal: self.causal,
+            mask: hidden.mask(),
+            q: all(q),
+            k: all(k),
+            v: all(v),
+        }
+    }
+
+    /// Which keys each query may look at, `[…, T, S]`, where some are hidden.
+    fn seen(self, inputs: &[&Tensor], sizes: &Sizes) -> Result<Option<Tensor>> {
+        let Sizes { queries, keys, .. } = *sizes;
+        let mask = inputs.get(3).map(|&mask| mask.clone());
+        if !self.causal {
+            return Ok(mask);
+        }
+        let below = (0..queries).flat_map(|i| (0..keys).map(move |j| j <= i));
+        let below = Tensor::from_vec(below.collect::<Vec<bool>>(), [queries, keys])?;
+        Ok(Some(match mask {
+            Some(mask) => ops::logical_and(&mask, &below)?,
+            None => below,
+        }))
+    }
+}
+
+/// In the dtype that is computed in, and in order.
+fn prepared(x: &Tensor, dtype: DType) -> Result<Tensor> {
+    ops::cast(x, wide(dtype))?.contiguous()
+}
+
+impl Operation for Attention {
+    fn record(&self) -> &'static Record {
+        Attention::RECORD
+    }
+    fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
+        let [q, k, v] = [inputs[0], inputs[1], inputs[2]];
+        let mut dtype = q.dtype();
+        for (name, x) in [("q", q), ("k", k), ("v", v)] {
+            x.dtype().expect_float(OP, name)?;
+            let (a, b) = (dtype, x.dtype());
+            dtype = a.promote(b).ok_or(Error::MixedDTypes { op: OP, a, b })?;
+        }
+        let wrong = |argument, x: &Tensor, expected: String| {
+            Err(Error::Shape { op: OP, argument, expected, got: x.shape().clone() })
+        };
+        let n = q.ndim();
+        if n < 2 {
+            return wrong("q", q, "[…, queries, width]".into());
+        }
+        let listed = |outer: &[usize], last: String| {
+            let sizes = outer.iter().map(usize::to_string).chain([last]);
+            format!("[{}]", sizes.collect::<Vec<_>>().join(", "))
+        };
+        let (outer, width) = (&q.shape()[..n - 2], q.shape()[n - 1]);
+        if k.ndim() != n || k.shape()[..n - 2] != *outer || k.shape()[n - 1] != width {
+            return wrong("k", k, listed(outer, format!("keys, {width}")));
+        }
+        let keys = k.shape()[n - 2];
+        if v.ndim() != n || v.shape()[..n - 1] != k.shape()[..n - 1] {
+            return wrong("v", v, listed(outer, format!("{keys}, value width")));
+        }
+        if let Some(scale) = self.scale.filter(|s| !s.is_finite()) {
+            return Err(Error::Parameter {
+                op: OP,
+                parameter: "scale",
+                expected: "a finite number".into(),
+                got: format!("{scale:?}"),
+            });
+        }
+        let sizes = Sizes::of(inputs)?;
+        if let Some(mask) = inputs.get(3) {
+            if mask.dtype() != DType::Bool {
+                let (argument, expected, got) = ("mask", "bool", mask.dtype());
+                return Err(Error::DType { op: OP, argument, expected, got });
+            }
+            let full = sizes.with(&[sizes.queries, sizes.keys]);
+            if mask.layout().broadcast(&full).is_none() {
+                return wrong("mask", mask, format!("one that broadcasts to {full}"));
+            }
+        }
+        let y = Spec { shape: sizes.with(&[sizes.queries, sizes.value_width]), dtype };
+        let logsumexp = Spec { shape: sizes.with(&[sizes.queries]), dtype: wide(dtype) };
+        Ok([y, logsumexp].into_iter().collect())
+    }
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
+        let dtype = specs[0].dtype;
+        let sizes = Sizes::of(inputs)?;
+        let [q, k, v] = [0, 1, 2].map(|i| prepared(inputs[i], dtype));
+        let (q, k, v) = (q?, k?, v?);
+        let hidden = Hidden::new(inputs.get(3).copied(), &sizes)?;
+        let mut y = Room::new(&specs[0].shape, wide(dtype))?;
+        let mut logsumexp = Room::new(&specs[1].shape, wide(dtype))?;
+        match_wide!(dtype, W => {
+            let kernel = self.kernel::<W>(&sizes, [&q, &k, &v], &hidden);
+            attention::forward(&kernel, y.all(), logsumexp.all());
+        });
+        Ok(smallvec![ops::cast(&y.tensor(), dtype)?, logsumexp.tensor()])
+    }
+    fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+        let dtype = call.grad().dtype();
+        let sizes = Sizes::of(call.inputs)?;
+        let [q, k, v] = [0, 1, 2].map(|i| prepared(call.inputs[i], dtype));
+        let (q, k, v) = (q?, k?, v?);
+        let (g, y) = (prepared(call.grad(), dtype)?, prepared(call.outputs[0], dtype)?);
+        let logsumexp = prepared(call.outputs[1], dtype)?;
+        let hidden = Hidden::new(call.inputs.get(3).copied(), &sizes)?;
+        let room = |i: usize| match call.wanted[i] {
+            true => Room::new(call.inputs[i].shape(), wide(dtype)),
+            false => Room::new(&Shape::from([0]), wide(dtype)),
+        };
+        let (mut dq, mut dk, mut dv) = (room(0)?, room(1)?, room(2)?);
+        match_wide!(dtype, W => {
+            let kernel = self.kernel::<W>(&sizes, [&q, &k, &v], &hidden);
+            let saved = Saved { grad: all(&g), out: all(&y), logsumexp: all(&logsumexp) };
+            attention::backward(&kernel, &saved, [dq.all(), dk.all(), dv.all()]);
+        });
+        let mut found: Grads = SmallVec::from_elem(None, call.inputs.len());
+        for (i, grad) in [dq, dk, dv].into_iter().enumerate() {
+            found[i] = call.wanted[i].then(|| grad.tensor());
+        }
+        Ok(found)
+    }
+    fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
+        let [q, k, v] = [0, 1, 2].map(|i| call.inputs[i]);
+        let sizes = Sizes::of(call.inputs)?;
+        let dtype = call.outputs[0].dtype();
+        let logsumexp = ops::expand_dims(call.outputs[1], -1)?;
+        let scale = Tensor::scalar_of(self.factor(sizes.width), wide(dtype))?;
+        let seen = self.seen(call.inputs, &sizes)?;
+        let zero = Tensor::scalar_of(0.0, wide(dtype))?;
+        let shown = |x: Tensor| match &seen {
+            Some(seen) => ops::where_(seen, &x, &zero),
+            None => Ok(x),
+        };
+        let swapped = |x: &Tensor| {
+            let n = x.ndim() as i64;
+            let order: Vec<i64> = (0..n - 2).chain([n - 1, n - 2]).collect();
+            ops::transpose(x, &order[..])
+        };
+        let scores = ops::multiply(&ops::matmul(q, &swapped(k)?)?, &scale)?;
+        let p = shown(ops::exp(&ops::subtract(&scores, &logsumexp)?)?)?;
+        let mut moved: Option<Tensor> = None;
+        let mut add = |term: Tensor| -> Result<()> {
+            moved = Some(match moved.take() {
+                Some(sum) => ops::add(&sum, &term)?,
+                None => term,
+            });
+            Ok(())
+        };
+        let mut change: Option<Tensor> = None;
+        if let Some(dq) = call.tangents[0] {
+            change = Some(ops::matmul(dq, &swapped(k)?)?);
+        }
+        if let Some(dk) = call.tangents[1] {
+            let term = ops::matmul(q, &swapped(dk)?)?;
+            change = Some(match change {
+                Some(sum) => ops::add(&sum, &term)?,
+                None => term,
+            });
+        }
+        if let Some(change) = change {
+            let change = ops::multiply(&change, &scale)?;
+            let mean = ops::sum(&ops::multiply(&p, &change)?, -1, true)?;
+            let moved = ops::multiply(&p, &ops::subtract(&change, &mean)?)?;
+            add(ops::matmul(&moved, v)?)?;
+        }
+        if let Some(dv) = call.tangents[2] {
+            add(ops::matmul(&p, dv)?)?;
+        }
+        let moved = moved.map_or_else(|| call.outputs[0].zeros_like(), Ok)?;
+        Ok(smallvec![ops::cast(&moved, dtype)?])
+    }
+    fn terms(&self, inputs: &[&Tensor]) -> usize {
+        let n = inputs[0].ndim();
+        inputs[1].shape()[n - 2].saturating_add(inputs[0].shape()[n - 1]).max(1)
+    }
+}

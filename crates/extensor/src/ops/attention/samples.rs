@@ -1,0 +1,86 @@
+//! Calls at which attention is tested, and calls that must fail.
+
+use crate::ops::params::Params;
+use crate::ops::samples::{Bad, Sampler};
+use crate::{DType, Shape, Tensor};
+
+pub(super) fn samples(s: &mut Sampler) {
+    let causal = |causal: bool| Params::new().with("causal", causal);
+    let shapes: [(&[usize], [usize; 4]); 7] = [
+        (&[2, 2], [5, 5, 4, 4]),
+        (&[], [3, 4, 2, 5]),
+        (&[3], [4, 2, 3, 1]),
+        (&[2], [1, 1, 1, 1]),
+        (&[0, 2], [3, 3, 2, 2]),
+        (&[2], [0, 3, 2, 2]),
+        (&[2], [3, 2, 2, 0]),
+    ];
+    for (outer, [queries, keys, width, value_width]) in shapes {
+        let shape = |last: [usize; 2]| [outer, &last].concat();
+        for is_causal in [false, true] {
+            let q = s.normal(&shape([queries, width]));
+            let k = s.normal(&shape([keys, width]));
+            let v = s.normal(&shape([keys, value_width]));
+            s.add([q.clone(), k.clone(), v.clone()], causal(is_causal));
+            let first = Shape::from([queries, keys]);
+            let mask = with_first(s, &first);
+            s.add([q, k, v, mask], causal(is_causal).with("scale", 0.7));
+        }
+    }
+    // More keys, queries and both than a block has.
+    let (q, k, v) = (s.normal(&[2, 1]), s.normal(&[258, 1]), s.normal(&[258, 1]));
+    s.add_noted([q, k, v], causal(false), "several blocks of keys");
+    let (q, k, v) = (s.normal(&[130, 1]), s.normal(&[3, 1]), s.normal(&[3, 1]));
+    s.add_noted([q, k, v], causal(true), "several blocks of queries");
+    let (q, k, v) = (s.normal(&[131, 2]), s.normal(&[259, 2]), s.normal(&[259, 1]));
+    s.add_kink([q, k, v], causal(true), "several blocks of both");
+    let (q, k, v) = (s.normal(&[2, 3, 2]), s.normal(&[2, 4, 2]), s.normal(&[2, 4, 3]));
+    let mask = with_first(s, &Shape::from([2, 1, 4]));
+    s.add_noted([q.clone(), k.clone(), v.clone(), mask], causal(false), "a mask for all queries");
+    let hidden = crate::tensor([[true, false, true, true], [false; 4], [true; 4]]);
+    s.add_noted([q, k, v, hidden], causal(false), "a query that may look at nothing");
+    let (q, k, v) = (s.normal(&[3, 2]), s.normal(&[0, 2]), s.normal(&[0, 3]));
+    s.add_noted([q, k, v], causal(false), "nothing to look at");
+    let (q, k) =
+        (crate::tensor([[100.0, 0.0], [0.0, -90.0]]), crate::tensor([[9.0, 1.0], [8.0, 3.0]]));
+    s.add_kink([q, k, crate::tensor([[1.0], [2.0]])], causal(false), "large scores");
+}
+
+/// A mask in which every query may look at the first key.
+fn with_first(s: &mut Sampler, shape: &Shape) -> Tensor {
+    let keys = shape.last().copied().unwrap_or(1).max(1);
+    let drawn = s.mask(shape).to_f64_vec().into_iter().enumerate();
+    let mask = drawn.map(|(i, v)| i % keys == 0 || v != 0.0).collect::<Vec<bool>>();
+    match Tensor::from_vec(mask, shape.clone()) {
+        Ok(mask) => mask,
+        Err(error) => panic!("a sample cannot be made: {error}"),
+    }
+}
+
+pub(super) fn errors(bad: &mut Bad) {
+    let ones = |shape: &[usize]| bad.ones(shape, DType::F64);
+    let (q, k, v) = (ones(&[2, 3, 4]), ones(&[2, 5, 4]), ones(&[2, 5, 6]));
+    let (vector, narrow) = (ones(&[4]), ones(&[2, 5, 3]));
+    let (single, short) = (ones(&[5, 4]), ones(&[2, 4, 6]));
+    let (whole, mask) = (bad.ones(&[2, 3, 4], DType::I64), bad.ones(&[3, 4], DType::Bool));
+    let soft = ones(&[3, 5]);
+    let none = Params::new;
+    bad.add(
+        [vector, k.clone(), v.clone()],
+        none(),
+        "q has shape [4], expected […, queries, width]",
+    );
+    let message = "k has shape [2, 5, 3], expected [2, keys, 4]";
+    bad.add([q.clone(), narrow, v.clone()], none(), message);
+    let message = "k has shape [5, 4], expected [2, keys, 4]";
+    bad.add([q.clone(), single, v.clone()], none(), message);
+    let message = "v has shape [2, 4, 6], expected [2, 5, value width]";
+    bad.add([q.clone(), k.clone(), short], none(), message);
+    bad.add([whole, k.clone(), v.clone()], none(), "q has dtype i64, expected a float type");
+    let inputs = [q.clone(), k.clone(), v.clone(), mask];
+    bad.add(inputs, none(), "mask has shape [3, 4], expected one that broadcasts to [2, 3, 5]");
+    let inputs = [q.clone(), k.clone(), v.clone(), soft];
+    bad.add(inputs, none(), "mask has dtype f64, expected bool");
+    let scale = none().with("scale", f64::INFINITY);
+    bad.add([q, k, v], scale, "scale is inf, expected a finite number");
+}
