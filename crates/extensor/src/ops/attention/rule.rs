@@ -319,7 +319,6 @@ impl Operation for Attention {
         let [q, k, v] = [0, 1, 2].map(|i| call.inputs[i]);
         let sizes = Sizes::of(call.inputs)?;
         let dtype = call.outputs[0].dtype();
-        let logsumexp = ops::expand_dims(call.outputs[1], -1)?;
         let scale = Tensor::scalar_of(self.factor(sizes.width), wide(dtype))?;
         let seen = self.seen(call.inputs, &sizes)?;
         let zero = Tensor::scalar_of(0.0, wide(dtype))?;
@@ -333,7 +332,13 @@ impl Operation for Attention {
             ops::transpose(x, &order[..])
         };
         let scores = ops::multiply(&ops::matmul(q, &swapped(k)?)?, &scale)?;
-        let p = shown(ops::exp(&ops::subtract(&scores, &logsumexp)?)?)?;
+        // From the scores and not from the logsumexp, which is auxiliary: this is differentiated
+        // again for second derivatives. What may not be seen is far below what may.
+        let scores = match &seen {
+            Some(seen) => ops::where_(seen, &scores, &Tensor::scalar_of(-1e30, wide(dtype))?)?,
+            None => scores,
+        };
+        let p = shown(ops::softmax(&scores, -1)?)?;
         let mut moved: Option<Tensor> = None;
         let mut add = |term: Tensor| -> Result<()> {
             moved = Some(match moved.take() {
