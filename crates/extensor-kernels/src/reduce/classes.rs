@@ -248,7 +248,7 @@ impl<W: RowSums> Row<W, 3, 2> for Gradients<'_> {
             let apart = if own + own > sum {
                 spread - (sum - own) / sum
             } else {
-                own / sum - (1.0 - spread)
+                own / sum - (1.0 - smoothing + smoothing / n as f64)
             };
             let mut i = 0;
             while i < n {

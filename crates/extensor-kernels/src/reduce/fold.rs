@@ -379,6 +379,17 @@ pub trait Extremes: Number<Mask = bool> + Native {
     fn smallest() -> &'static dyn Fold<Self, Self, ()>;
 }
 
+/// `x` in `f32`, of two neighbours the odd one: rounded again to fewer digits it gives the nearest,
+/// which `from_f64` of the 16-bit types does not, because it leaves out the last digits.
+fn to_odd(x: f64) -> f32 {
+    let near = x as f32;
+    if f64::from(near) == x || x.is_nan() {
+        return near;
+    }
+    let below = if f64::from(near).abs() > x.abs() { near.to_bits() - 1 } else { near.to_bits() };
+    f32::from_bits(below | 1)
+}
+
 /// A type that can be summed and multiplied.
 pub trait Arithmetic: Compute {
     /// What it is summed and multiplied in.
@@ -410,8 +421,8 @@ macro_rules! arithmetic {
 }
 
 arithmetic! {
-    f16, f32, f64: |a| f16::from_f64(a);
-    bf16, f32, f64: |a| bf16::from_f64(a);
+    f16, f32, f64: |a| f16::from_f32(to_odd(a));
+    bf16, f32, f64: |a| bf16::from_f32(to_odd(a));
     f32, f32, f64: |a| a as f32;
     f64, f64, f64: |a| a;
     Wrapping<u8>, Wrapping<u8>, Wrapping<u8>: |a| a;
@@ -479,4 +490,22 @@ fn extreme<T: Compute>(
 /// Entries of no size: parameters where results have none.
 pub(super) fn no_params(results: usize) -> Vec<()> {
     vec![(); results]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_rounded_to_the_nearest_16_bit_number() {
+        // Just above and below the middle of two numbers, and the middle itself.
+        let round = |x: f64| <bf16 as Arithmetic>::round(x).to_f64();
+        assert_eq!([6.890628528111098, 6.8906249, 6.890625].map(round), [6.90625, 6.875, 6.875]);
+        let round = |x: f64| <f16 as Arithmetic>::round(x).to_f64();
+        let (unit, near) = (2f64.powi(-11), 1e-13);
+        let cases = [1.0 + unit + near, 1.0 + unit - near, 1.0 + unit, -(1.0 + unit + near)];
+        assert_eq!(cases.map(round), [1.0 + 2.0 * unit, 1.0, 1.0, -(1.0 + 2.0 * unit)]);
+        assert_eq!([1e300, -1e300, 1e-300].map(round), [f64::INFINITY, f64::NEG_INFINITY, 0.0]);
+        assert!(round(f64::NAN).is_nan());
+    }
 }
