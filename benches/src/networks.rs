@@ -46,9 +46,9 @@ pub fn all() -> Vec<Workload> {
             let x = x.clone();
             move || {
                 let reduce = extensor::Reduce::Mean;
-                let y = extensor::cross_entropy(&x, &labels, reduce, 0.0)?;
+                let y = extensor::cross_entropy(&x, &labels, 0.0, reduce)?;
                 let one = tensor(1f32);
-                let grads = extensor::cross_entropy_backward(&one, &x, &labels, reduce, 0.0)?;
+                let grads = extensor::cross_entropy_backward(&one, &x, &labels, 0.0, reduce)?;
                 drop(black_box((y, grads)));
                 Ok(())
             }

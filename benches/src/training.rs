@@ -41,7 +41,7 @@ fn mlp() -> Workload {
                 y = extensor::relu(&y)?;
             }
         }
-        extensor::cross_entropy(&y, &labels, Reduce::Mean, 0.0)
+        extensor::cross_entropy(&y, &labels, 0.0, Reduce::Mean)
     };
     let work = move || drop(black_box(made(value_and_grad(&loss, &model))));
     Workload { name: "mlp_grad".into(), inner: 1, f: Box::new(work) }

@@ -23,7 +23,7 @@ fn loss(net: &ConvNet, x: &Tensor, labels: &Tensor) -> Result<Tensor> {
     let seen = relu(&conv2d(x, &net.filters, Some(&net.offsets), 1, 1, 1, 1)?)?;
     let pooled = flatten(&maxpool2d(&seen, 2, None, 0)?, 1, -1)?;
     let logits = linear(&pooled, &net.weight, Some(&net.bias))?;
-    cross_entropy(&logits, labels, Reduce::Mean, 0.0)
+    cross_entropy(&logits, labels, 0.0, Reduce::Mean)
 }
 
 /// The same with every step of the backward pass written down.
@@ -33,10 +33,10 @@ fn by_hand(net: &ConvNet, x: &Tensor, labels: &Tensor) -> Result<(Tensor, ConvNe
     let (pooled, indices) = maxpool2d_with_indices(&seen, 2, None, 0)?;
     let flat = flatten(&pooled, 1, -1)?;
     let logits = linear(&flat, &net.weight, Some(&net.bias))?;
-    let loss = cross_entropy(&logits, labels, Reduce::Mean, 0.0)?;
+    let loss = cross_entropy(&logits, labels, 0.0, Reduce::Mean)?;
 
     let one = tensor(1f32);
-    let (d_logits, _) = cross_entropy_backward(&one, &logits, labels, Reduce::Mean, 0.0)?;
+    let (d_logits, _) = cross_entropy_backward(&one, &logits, labels, 0.0, Reduce::Mean)?;
     let (d_flat, weight, bias) = linear_backward(&d_logits, &flat, &net.weight)?;
     let d_pooled = reshape(&d_flat, pooled.shape())?;
     let d_seen = maxpool2d_backward(&d_pooled, &indices, seen.shape(), 2, None, 0)?;

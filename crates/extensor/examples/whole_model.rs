@@ -60,7 +60,7 @@ fn loss(block: &Block, x: &Tensor, labels: &Tensor) -> Result<Tensor> {
     let x = add(x, &linear(&y, &block.output, None)?)?;
     let inner = gelu(&linear(&block.before_mlp.forward(&x)?, &block.up, None)?, false)?;
     let x = add(&x, &linear(&inner, &block.down, None)?)?;
-    cross_entropy(&linear(&x, &block.classes, None)?, labels, Reduce::Mean, 0.1)
+    cross_entropy(&linear(&x, &block.classes, None)?, labels, 0.1, Reduce::Mean)
 }
 
 fn main() -> Result<()> {
