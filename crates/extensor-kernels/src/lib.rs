@@ -20,4 +20,5 @@ pub mod reduce;
 pub mod reduced;
 pub mod rows;
 pub mod softmax;
+mod stream;
 pub mod view;

@@ -39,7 +39,7 @@ pub(super) fn nearest<F: Float>(x: F, per: F) -> (F, F::Int) {
 
 /// `2^k` where that is a normal number.
 #[inline(always)]
-fn power_of_two<F: Float>(k: F::Int) -> F {
+pub(super) fn power_of_two<F: Float>(k: F::Int) -> F {
     F::from_bits(F::add_bits(k, F::int(F::BIAS as i64)) << F::MANTISSA)
 }
 
@@ -91,6 +91,33 @@ pub(super) fn expm1_dd<F: Constants>(x: F, down: u32) -> Dd<F> {
     let reduced = reduce(x);
     let scale = power_of_two::<F>(F::sub_bits(reduced.k, F::int(down as i64)));
     reduced.scaled(scale, fast_two_sum(scale, F::lit(-1.0 / (1u64 << down) as f64)))
+}
+
+/// `e^(x + rest) = 2^k p` for an `x` within the limits and a tiny rest, with `p` between `sqrt(1/2)`
+/// and `sqrt(2)` in one part, within one unit in the last place.
+#[inline(always)]
+pub(super) fn exp_lean<F: Constants>(x: F, rest: F) -> (F::Int, F) {
+    let (whole, k) = nearest(x, F::lit(std::f64::consts::LOG2_E));
+    let part = (-whole).fma(F::LN_2_SPLIT.0, x);
+    let r = (-whole).fma(F::LN_2_SPLIT.1, part) + rest;
+    (k, (r * r).fma(polynomial(r, F::EXP), r) + F::lit(1.0))
+}
+
+/// `e^x - 1` in one part, for an `x` from zero up for which `2^k` is a normal number.
+#[inline(always)]
+pub(super) fn expm1_lean<F: Constants>(x: F) -> F {
+    let (whole, k) = nearest(x, F::lit(std::f64::consts::LOG2_E));
+    let part = (-whole).fma(F::LN_2_SPLIT.0, x);
+    let r = (-whole).fma(F::LN_2_SPLIT.1, part);
+    let scale = power_of_two::<F>(k);
+    scale.fma((r * r).fma(polynomial(r, F::EXP), r), scale - F::lit(1.0))
+}
+
+/// Whether a function may be computed in one part: where four units in the last place are allowed,
+/// and not two.
+#[inline(always)]
+pub(super) fn lean<F: Float>() -> bool {
+    F::MANTISSA < 32
 }
 
 /// `2^r` for `r` between minus a half and a half.
@@ -146,7 +173,14 @@ pub fn sigmoid<F: Constants>(x: F) -> F {
     let bottom = F::lit(bottom * std::f64::consts::LN_2);
     // e^-|x| = 2^k p is at most one. The result is 1 / (1 + 2^k p), or 2^k p / (1 + 2^k p).
     let low = F::select(x < F::lit(0.0), x, -x);
-    let (k, p) = exp_dd(F::select(low < bottom, bottom, low));
+    let low = F::select(low < bottom, bottom, low);
+    if lean::<F>() {
+        let (k, p) = exp_lean(low, F::lit(0.0));
+        let (a, b) = two_powers(k);
+        let power = p * a * b;
+        return F::select(x < F::lit(0.0), power, one) / (one + power);
+    }
+    let (k, p) = exp_dd(low);
     let p = p.renormalized();
     let (a, b) = two_powers(k);
     let below = p.scaled(a * b).added_to(one);
