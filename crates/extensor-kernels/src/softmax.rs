@@ -22,13 +22,6 @@ pub struct SoftmaxGradient;
 /// `g − e^y·Σ g` of the rows `g` and `y`.
 pub struct LogSoftmaxGradient;
 
-/// The number of lanes, which the compiler is not to know: of a loop over so many it makes vectors,
-/// one that it can unroll it turns into single numbers.
-#[inline(always)]
-fn lanes() -> usize {
-    std::hint::black_box(LANES).min(LANES)
-}
-
 /// The sum of the lanes, in pairs.
 #[inline(always)]
 fn fold<W: Real>(mut lanes: [W; LANES]) -> W {
@@ -74,13 +67,13 @@ impl<W: Real + Native> Total<W> {
 #[inline(always)]
 fn sum_block<W: Real + Native>(x: &[W]) -> W {
     let mut sums = [W::ZERO; LANES];
-    let (whole, width) = (x.len() / LANES * LANES, lanes());
+    let whole = x.len() / LANES * LANES;
     let mut i = 0;
     while i < whole {
-        let (part, lanes) = (&x[i..i + width], &mut sums[..width]);
+        let part = &x[i..i + LANES];
         let mut k = 0;
-        while k < width {
-            lanes[k] = lanes[k] + part[k];
+        while k < LANES {
+            sums[k] = sums[k] + part[k];
             k += 1;
         }
         i += LANES;
@@ -97,13 +90,13 @@ fn sum_block<W: Real + Native>(x: &[W]) -> W {
 #[inline(always)]
 fn dot_block<W: Real + Native>(a: &[W], b: &[W]) -> W {
     let mut sums = [W::ZERO; LANES];
-    let (whole, width) = (a.len() / LANES * LANES, lanes());
+    let whole = a.len() / LANES * LANES;
     let mut i = 0;
     while i < whole {
-        let (p, q, lanes) = (&a[i..i + width], &b[i..i + width], &mut sums[..width]);
+        let (p, q) = (&a[i..i + LANES], &b[i..i + LANES]);
         let mut k = 0;
-        while k < width {
-            lanes[k] = p[k].mul_add(q[k], lanes[k]);
+        while k < LANES {
+            sums[k] = p[k].mul_add(q[k], sums[k]);
             k += 1;
         }
         i += LANES;
@@ -120,13 +113,13 @@ fn dot_block<W: Real + Native>(a: &[W], b: &[W]) -> W {
 #[inline(always)]
 fn largest<W: Real + Native>(x: &[W]) -> W {
     let mut tops = [W::ZERO.lit(f64::NEG_INFINITY); LANES];
-    let (whole, width) = (x.len() / LANES * LANES, lanes());
+    let whole = x.len() / LANES * LANES;
     let mut i = 0;
     while i < whole {
-        let (part, lanes) = (&x[i..i + width], &mut tops[..width]);
+        let part = &x[i..i + LANES];
         let mut k = 0;
-        while k < width {
-            lanes[k] = W::select(lanes[k].lt(part[k]), part[k], lanes[k]);
+        while k < LANES {
+            tops[k] = W::select(tops[k].lt(part[k]), part[k], tops[k]);
             k += 1;
         }
         i += LANES;

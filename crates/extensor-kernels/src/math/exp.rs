@@ -103,20 +103,10 @@ pub(super) fn exp_lean<F: Constants>(x: F, rest: F) -> (F::Int, F) {
     (k, (r * r).fma(polynomial(r, F::EXP), r) + F::lit(1.0))
 }
 
-/// `e^x - 1` in one part, for an `x` from zero up for which `2^k` is a normal number.
+/// Whether one part will do for the exponential: where four units in the last place are allowed, and
+/// not two.
 #[inline(always)]
-pub(super) fn expm1_lean<F: Constants>(x: F) -> F {
-    let (whole, k) = nearest(x, F::lit(std::f64::consts::LOG2_E));
-    let part = (-whole).fma(F::LN_2_SPLIT.0, x);
-    let r = (-whole).fma(F::LN_2_SPLIT.1, part);
-    let scale = power_of_two::<F>(k);
-    scale.fma((r * r).fma(polynomial(r, F::EXP), r), scale - F::lit(1.0))
-}
-
-/// Whether a function may be computed in one part: where four units in the last place are allowed,
-/// and not two.
-#[inline(always)]
-pub(super) fn lean<F: Float>() -> bool {
+fn lean<F: Float>() -> bool {
     F::MANTISSA < 32
 }
 
@@ -135,7 +125,13 @@ pub(super) fn exp2_fraction<F: Constants>(r: Dd<F>) -> Dd<F> {
 pub fn exp<F: Constants>(x: F) -> F {
     let (top, bottom) = exponent_limits::<F>();
     let ln_2 = std::f64::consts::LN_2;
-    let (k, p) = exp_dd(clamp(x, F::lit(bottom * ln_2), F::lit(top * ln_2)));
+    let x = clamp(x, F::lit(bottom * ln_2), F::lit(top * ln_2));
+    if lean::<F>() {
+        let (k, p) = exp_lean(x, F::lit(0.0));
+        let (a, b) = two_powers(k);
+        return p * a * b;
+    }
+    let (k, p) = exp_dd(x);
     let (a, b) = two_powers(k);
     p.value() * a * b
 }
@@ -173,14 +169,7 @@ pub fn sigmoid<F: Constants>(x: F) -> F {
     let bottom = F::lit(bottom * std::f64::consts::LN_2);
     // e^-|x| = 2^k p is at most one. The result is 1 / (1 + 2^k p), or 2^k p / (1 + 2^k p).
     let low = F::select(x < F::lit(0.0), x, -x);
-    let low = F::select(low < bottom, bottom, low);
-    if lean::<F>() {
-        let (k, p) = exp_lean(low, F::lit(0.0));
-        let (a, b) = two_powers(k);
-        let power = p * a * b;
-        return F::select(x < F::lit(0.0), power, one) / (one + power);
-    }
-    let (k, p) = exp_dd(low);
+    let (k, p) = exp_dd(F::select(low < bottom, bottom, low));
     let p = p.renormalized();
     let (a, b) = two_powers(k);
     let below = p.scaled(a * b).added_to(one);
