@@ -25,4 +25,5 @@ pub mod reduced;
 pub mod rows;
 pub mod symbol;
 pub mod softmax;
+mod stream;
 pub mod view;

@@ -9,6 +9,7 @@ use crate::math::{Float, TrigConstants};
 use crate::native::{Compute, Native};
 use crate::number::{Lane, Number, Real};
 use crate::par::parallel_chunks;
+use crate::stream::{self, Stream};
 use crate::symbol::Program;
 use crate::view::{Gather, View};
 use std::num::Wrapping;
@@ -298,11 +299,29 @@ pub fn map_slices<T, O, const N: usize>(
     }
     match O::as_wide_mut(out) {
         Some(out) if len <= CHUNK => block.run(slices, out),
+        Some(out) if size_of_val(out) >= stream::FROM => map_streamed(block, slices, out),
         Some(out) => parallel_chunks(out, CHUNK, |start, out| {
             block.run(slices.map(|s| &s[start..start + out.len()]), out);
         }),
         None => map_packed(block, inputs.map(|x| View::new(x, 0, &shape, &[1])), out),
     }
+}
+
+/// [`map_slices`] for more results than the caches hold.
+fn map_streamed<I: Native, O: Native, const N: usize>(
+    block: &dyn Block<I, O, N>,
+    inputs: [&[I]; N],
+    out: &mut [O],
+) {
+    parallel_chunks(out, CHUNK, |start, out| {
+        let mut result = [O::ZERO; BLOCK];
+        let stream = Stream::new();
+        for (k, out) in out.chunks_mut(BLOCK).enumerate() {
+            let (at, len) = (start + k * BLOCK, out.len());
+            block.run(inputs.map(|x| &x[at..at + len]), &mut result[..len]);
+            stream.write(&result[..len], out);
+        }
+    });
 }
 
 /// [`map`] where something has to be gathered or converted.

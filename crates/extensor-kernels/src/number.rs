@@ -124,8 +124,10 @@ pub trait Real: Number + Div<Output = Self> {
     fn sigmoid(self) -> Self;
     /// `ln(1 + eˣ)`.
     fn softplus(self) -> Self;
-    /// The normal distribution function, `erfc(-x/√2) / 2`.
-    fn normal_cdf(self) -> Self;
+    /// `x Φ(x)` with the normal distribution function `Φ(x) = erfc(-x/√2) / 2`.
+    fn gelu(self) -> Self;
+    /// Its derivative, `Φ(x) + x Φ′(x)`.
+    fn gelu_slope(self) -> Self;
     /// Whether it is not a number.
     #[inline(always)]
     fn is_nan(self) -> Self::Mask {
@@ -221,7 +223,7 @@ macro_rules! number_for_float {
             }
             number_for_float!(@math exp expm1 log log1p log2 log10 sin cos tan asin acos atan);
             number_for_float!(@math sinh cosh tanh asinh acosh atanh erf erfc sigmoid softplus);
-            number_for_float!(@math normal_cdf);
+            number_for_float!(@math gelu gelu_slope);
         }
     };
     (@math $($name:ident)*) => {$(
@@ -300,7 +302,7 @@ macro_rules! lane {
             lane!(@binary Real: copysign);
             lane!(@unary Real: sqrt floor ceil round trunc exp expm1 log log1p log2 log10);
             lane!(@unary Real: asin acos atan sinh cosh tanh asinh acosh atanh erf erfc sigmoid);
-            lane!(@unary Real: softplus normal_cdf);
+            lane!(@unary Real: softplus gelu gelu_slope);
             #[inline(always)]
             fn sin(self) -> Self {
                 Lane(math::sin_lane(self.0))

@@ -8,6 +8,7 @@
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
+use crate::stream::{self, Stream};
 
 /// What is done to one row.
 pub trait Row<W, const I: usize, const O: usize>: Sync {
@@ -18,6 +19,8 @@ pub trait Row<W, const I: usize, const O: usize>: Sync {
 
 /// Numbers that a task takes at a time, nearly.
 const CHUNK: usize = 32 * 1024;
+/// Numbers of a row that is not too long to be made in the first cache and copied from there.
+const LONG: usize = 4 * 1024;
 
 /// Runs `kernel` for each of `count` rows. An array may have rows of any length, its own length
 /// over `count`: of 1 where a row becomes a number.
@@ -44,6 +47,8 @@ pub fn rows<T, K, const I: usize, const O: usize>(
     let y_len = y.each_ref().map(|y| length(y.len()));
     let longest = x_len.iter().chain(&y_len).copied().max().unwrap_or(1).max(1);
     let together = (CHUNK / longest).max(1);
+    let bytes: usize = y.iter().map(|y| size_of_val(*y)).sum();
+    let streamed = bytes >= stream::FROM && longest <= LONG;
     let y = y.map(|y| Shared::new(y));
     let task = |task: usize| {
         let (first, end) = (task * together, count.min((task + 1) * together));
@@ -54,7 +59,7 @@ pub fn rows<T, K, const I: usize, const O: usize>(
         // SAFETY: the rows `first..end` lie in the arrays, and no other task has them.
         let outputs =
             std::array::from_fn(|k| unsafe { y[k].part(first * y_len[k], end * y_len[k]) });
-        chunk::<T, K, I, O>(kernel, first, end - first, inputs, outputs);
+        chunk::<T, K, I, O>(kernel, first, end - first, inputs, outputs, streamed);
     };
     let tasks = count.div_ceil(together);
     if tasks == 1 { task(0) } else { parallel_for(tasks, task) }
@@ -67,6 +72,7 @@ fn chunk<T, K, const I: usize, const O: usize>(
     count: usize,
     x: [&[T]; I],
     mut y: [&mut [T]; O],
+    streamed: bool,
 ) where
     T: Compute,
     K: Row<T::Wide, I, O>,
@@ -74,9 +80,13 @@ fn chunk<T, K, const I: usize, const O: usize>(
     let mut x_wide: [&[T::Wide]; I] = [&[]; I];
     let direct =
         x.iter().zip(&mut x_wide).all(|(x, wide)| T::as_wide(x).map(|x| *wide = x).is_some());
-    if direct && y.iter_mut().all(|y| T::as_wide_mut(y).is_some()) {
+    let direct = direct && y.iter_mut().all(|y| T::as_wide_mut(y).is_some());
+    if direct && !streamed {
         let y = y.map(|y| T::as_wide_mut(y).unwrap_or(&mut []));
         return dispatch(Chunk { kernel, first, count, x: x_wide, y });
+    }
+    if direct {
+        return stream_chunk::<T, K, I, O>(kernel, first, count, x_wide, y);
     }
     let mut x_room = x.map(|x| vec![T::Wide::ZERO; x.len() / count]);
     let mut y_room = y.each_ref().map(|y| vec![T::Wide::ZERO; y.len() / count]);
@@ -96,6 +106,45 @@ fn chunk<T, K, const I: usize, const O: usize>(
             let len = room.len();
             T::narrow(room, &mut y[row * len..(row + 1) * len]);
         }
+    }
+}
+
+/// [`chunk`] for more results than the caches hold.
+fn stream_chunk<T, K, const I: usize, const O: usize>(
+    kernel: &K,
+    first: usize,
+    count: usize,
+    x: [&[T::Wide]; I],
+    y: [&mut [T]; O],
+) where
+    T: Compute,
+    K: Row<T::Wide, I, O>,
+{
+    let mut y = y.map(|y| T::as_wide_mut(y).unwrap_or(&mut []));
+    let length = |rows: &[T::Wide]| rows.len() / count;
+    let longest = y.iter().map(|y| length(y)).max().unwrap_or(1).max(1);
+    let together = (LONG / longest).max(1);
+    let mut room = y.each_ref().map(|y| vec![T::Wide::ZERO; length(y) * together]);
+    let stream = Stream::new();
+    let mut row = 0;
+    while row < count {
+        let some = together.min(count - row);
+        let part = |len: usize| row * len..(row + some) * len;
+        dispatch(Chunk {
+            kernel,
+            first: first + row,
+            count: some,
+            x: x.map(|x| &x[part(x.len() / count)]),
+            y: room.each_mut().map(|room| {
+                let len = room.len() / together * some;
+                &mut room[..len]
+            }),
+        });
+        for (room, y) in room.iter().zip(&mut y) {
+            let len = y.len() / count;
+            stream.write(&room[..len * some], &mut y[part(len)]);
+        }
+        row += some;
     }
 }
 
@@ -155,7 +204,7 @@ mod tests {
 
     #[test]
     fn every_row_is_seen_once_in_every_precision_and_on_any_number_of_threads() {
-        for (count, len) in [(0, 3), (1, 1), (3, 7), (1000, 100), (2, 100_000)] {
+        for (count, len) in [(0, 3), (1, 1), (3, 7), (1000, 100), (2, 100_000), (3000, 1000)] {
             let x: Vec<f32> = (0..count * len).map(|i| (i * 37 % 1024) as f32).collect();
             let (mut want, mut tops) = (vec![0.0; x.len()], vec![0.0; count]);
             for row in 0..count {

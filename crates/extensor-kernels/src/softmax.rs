@@ -66,79 +66,79 @@ impl<W: Real + Native> Total<W> {
 /// `Σ x` of at most a block.
 #[inline(always)]
 fn sum_block<W: Real + Native>(x: &[W]) -> W {
-    let mut lanes = [W::ZERO; LANES];
+    let mut sums = [W::ZERO; LANES];
     let whole = x.len() / LANES * LANES;
     let mut i = 0;
     while i < whole {
         let part = &x[i..i + LANES];
         let mut k = 0;
         while k < LANES {
-            lanes[k] = lanes[k] + part[k];
+            sums[k] = sums[k] + part[k];
             k += 1;
         }
         i += LANES;
     }
     let mut k = 0;
     while i < x.len() {
-        lanes[k] = lanes[k] + x[i];
+        sums[k] = sums[k] + x[i];
         (i, k) = (i + 1, k + 1);
     }
-    fold(lanes)
+    fold(sums)
 }
 
 /// `Σ a·b` of at most a block.
 #[inline(always)]
 fn dot_block<W: Real + Native>(a: &[W], b: &[W]) -> W {
-    let mut lanes = [W::ZERO; LANES];
+    let mut sums = [W::ZERO; LANES];
     let whole = a.len() / LANES * LANES;
     let mut i = 0;
     while i < whole {
         let (p, q) = (&a[i..i + LANES], &b[i..i + LANES]);
         let mut k = 0;
         while k < LANES {
-            lanes[k] = p[k].mul_add(q[k], lanes[k]);
+            sums[k] = p[k].mul_add(q[k], sums[k]);
             k += 1;
         }
         i += LANES;
     }
     let mut k = 0;
     while i < a.len() {
-        lanes[k] = a[i].mul_add(b[i], lanes[k]);
+        sums[k] = a[i].mul_add(b[i], sums[k]);
         (i, k) = (i + 1, k + 1);
     }
-    fold(lanes)
+    fold(sums)
 }
 
 /// The largest number of a row; NaN counts as none.
 #[inline(always)]
 fn largest<W: Real + Native>(x: &[W]) -> W {
-    let mut lanes = [W::ZERO.lit(f64::NEG_INFINITY); LANES];
+    let mut tops = [W::ZERO.lit(f64::NEG_INFINITY); LANES];
     let whole = x.len() / LANES * LANES;
     let mut i = 0;
     while i < whole {
         let part = &x[i..i + LANES];
         let mut k = 0;
         while k < LANES {
-            lanes[k] = W::select(lanes[k].lt(part[k]), part[k], lanes[k]);
+            tops[k] = W::select(tops[k].lt(part[k]), part[k], tops[k]);
             k += 1;
         }
         i += LANES;
     }
     let mut k = 0;
     while i < x.len() {
-        lanes[k] = W::select(lanes[k].lt(x[i]), x[i], lanes[k]);
+        tops[k] = W::select(tops[k].lt(x[i]), x[i], tops[k]);
         (i, k) = (i + 1, k + 1);
     }
     let mut half = LANES / 2;
     while half > 0 {
         let mut k = 0;
         while k < half {
-            lanes[k] = W::select(lanes[k].lt(lanes[k + half]), lanes[k + half], lanes[k]);
+            tops[k] = W::select(tops[k].lt(tops[k + half]), tops[k + half], tops[k]);
             k += 1;
         }
         half /= 2;
     }
-    lanes[0]
+    tops[0]
 }
 
 impl<W: Real + Native> Row<W, 1, 1> for Softmax {

@@ -39,7 +39,7 @@ pub(super) fn nearest<F: Float>(x: F, per: F) -> (F, F::Int) {
 
 /// `2^k` where that is a normal number.
 #[inline(always)]
-fn power_of_two<F: Float>(k: F::Int) -> F {
+pub(super) fn power_of_two<F: Float>(k: F::Int) -> F {
     F::from_bits(F::add_bits(k, F::int(F::BIAS as i64)) << F::MANTISSA)
 }
 
@@ -93,6 +93,23 @@ pub(super) fn expm1_dd<F: Constants>(x: F, down: u32) -> Dd<F> {
     reduced.scaled(scale, fast_two_sum(scale, F::lit(-1.0 / (1u64 << down) as f64)))
 }
 
+/// `e^(x + rest) = 2^k p` for an `x` within the limits and a tiny rest, with `p` between `sqrt(1/2)`
+/// and `sqrt(2)` in one part, within one unit in the last place.
+#[inline(always)]
+pub(super) fn exp_lean<F: Constants>(x: F, rest: F) -> (F::Int, F) {
+    let (whole, k) = nearest(x, F::lit(std::f64::consts::LOG2_E));
+    let part = (-whole).fma(F::LN_2_SPLIT.0, x);
+    let r = (-whole).fma(F::LN_2_SPLIT.1, part) + rest;
+    (k, (r * r).fma(polynomial(r, F::EXP), r) + F::lit(1.0))
+}
+
+/// Whether one part will do for the exponential: where four units in the last place are allowed, and
+/// not two.
+#[inline(always)]
+fn lean<F: Float>() -> bool {
+    F::MANTISSA < 32
+}
+
 /// `2^r` for `r` between minus a half and a half.
 #[inline(always)]
 pub(super) fn exp2_fraction<F: Constants>(r: Dd<F>) -> Dd<F> {
@@ -108,7 +125,13 @@ pub(super) fn exp2_fraction<F: Constants>(r: Dd<F>) -> Dd<F> {
 pub fn exp<F: Constants>(x: F) -> F {
     let (top, bottom) = exponent_limits::<F>();
     let ln_2 = std::f64::consts::LN_2;
-    let (k, p) = exp_dd(clamp(x, F::lit(bottom * ln_2), F::lit(top * ln_2)));
+    let x = clamp(x, F::lit(bottom * ln_2), F::lit(top * ln_2));
+    if lean::<F>() {
+        let (k, p) = exp_lean(x, F::lit(0.0));
+        let (a, b) = two_powers(k);
+        return p * a * b;
+    }
+    let (k, p) = exp_dd(x);
     let (a, b) = two_powers(k);
     p.value() * a * b
 }

@@ -15,7 +15,7 @@ mod trig;
 
 pub use constants::Constants;
 pub use divide::{floor_divide, modulo};
-pub use erf::{ErfConstants, erf, erfc, normal_cdf};
+pub use erf::{ErfConstants, erf, erfc, gelu, gelu_slope, normal_cdf};
 pub use exp::{exp, exp2, expm1, sigmoid, softplus};
 pub use float::Float;
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh, tanh};

@@ -188,7 +188,7 @@ fn curve(call: &Call, x: f64, dtype: DType) -> Near {
         }
         "gelu" => {
             let value = times(x, normal(x).0);
-            let near = near(value, value.abs(), 6.0, 10.0 + (x * x).min(2000.0), dtype);
+            let near = near(value, value.abs(), 8.0, 10.0 + (x * x).min(2000.0), dtype);
             Near { error: near.error + held.abs() * tiny(working(dtype)), ..near }
         }
         "swish" => {
