@@ -129,7 +129,8 @@ fn line(call: &Call, elements: &[f64]) -> Line {
     let mut squares = Sum::default();
     elements.iter().for_each(|x| squares.add((x - mean) * (x - mean)));
     let variance = squares.value() / n;
-    let off = 3.0 * unit * mean.abs();
+    // The deviations that the mean is corrected by round, and so do the numbers added up.
+    let off = 3.0 * unit * (mean.abs() + sum.size / n);
     let relative = (depth(elements.len()) + 6.0) * unit + off * off / (variance + eps);
     Line {
         mean: Near { value: mean, error: off },
