@@ -96,6 +96,66 @@ unsafe impl<W: Wide> Terms<2> for Pulled<'_, W> {
     }
 }
 
+/// The same where there are so many that rounding each of them does no harm.
+#[derive(Clone, Copy)]
+struct PulledLong<'a, W>(Pulled<'a, W>);
+
+// SAFETY: as above.
+unsafe impl<W: Wide> Terms<2> for PulledLong<'_, W> {
+    #[inline(always)]
+    fn len(self) -> usize {
+        self.0.len()
+    }
+    #[inline(always)]
+    unsafe fn step(self, i: usize, [sum, product]: [f64; 2]) -> [f64; 2] {
+        let Pulled { g, gamma, x, line } = self.0;
+        // SAFETY: the caller's promise.
+        let (g, gamma, x) =
+            unsafe { (*g.get_unchecked(i), *gamma.get_unchecked(i), *x.get_unchecked(i)) };
+        let (g, x): (f64, f64) = ((g * gamma).into(), line.at(x).into());
+        [sum + g, g.mul_add(x, product)]
+    }
+}
+
+/// From this length on a row's gradients are made in its own precision and in one loop: `dx` is a
+/// difference of almost equal numbers in short rows only.
+const LONG: usize = 128;
+
+/// All gradients of a long row.
+struct PullAll<'a, W> {
+    pull: Pull<W>,
+    g: &'a [W],
+    gamma: &'a [W],
+    x: &'a [W],
+    dx: &'a mut [W],
+    dgamma: &'a mut [W],
+    dbeta: &'a mut [W],
+}
+
+impl<W: Wide> Kernel for PullAll<'_, W> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let PullAll { pull, g, gamma, x, dx, dgamma, dbeta } = self;
+        let len = dx.len();
+        let (g, gamma, x) = (&g[..len], &gamma[..len], &x[..len]);
+        let (dgamma, dbeta) = (&mut dgamma[..len], &mut dbeta[..len]);
+        let line = pull.line;
+        let (mean, along) = (W::of(-pull.mean), W::of(-pull.along));
+        let (slope, limit) = (W::of(line.exact.slope), W::of(pull.limit));
+        let mut i = 0;
+        while i < len {
+            let normal = line.at(x[i]);
+            let pulled = along.mul_add(normal, g[i].mul_add(gamma[i], mean)) * slope;
+            let held = W::select(limit.lt(pulled), limit, pulled);
+            dx[i] = W::select(held.lt(-limit), -limit, held);
+            dgamma[i] = g[i].mul_add(normal, dgamma[i]);
+            dbeta[i] = dbeta[i] + g[i];
+            i += 1;
+        }
+    }
+}
+
 /// Rows whose contributions to the gradients of the factors are added in the narrow type before
 /// they are added in `f64`.
 const BLOCK: usize = 32;
@@ -144,35 +204,46 @@ impl<W: Wide> Kernel for Add<'_, W> {
     }
 }
 
-/// The gradients of a row: `dx`, and what it adds to those of the factors; empty where not wanted.
+/// The gradients of a row: `dx`, and what it adds to those of the factors.
 struct Backward<'a, W> {
     shape: &'a Rows,
     gamma: &'a [W],
     limit: f64,
     dgamma: &'a mut [W],
     dbeta: &'a mut [W],
+    /// Which of those two are wanted; otherwise they hold nothing of use.
+    wanted: [bool; 2],
 }
 
 impl<W: Wide> Backward<'_, W> {
+    /// `dx` is empty where not wanted.
     fn row(&mut self, row: usize, g: &[W], x: &[W], dx: &mut [W]) {
         let (shape, len) = (self.shape, self.shape.len);
         let line = shape.line(x);
+        let at = row % shape.groups * len;
+        let (dgamma, dbeta) = (&mut self.dgamma[at..at + len], &mut self.dbeta[at..at + len]);
         if !dx.is_empty() {
             let gamma = shape.factors(self.gamma, row);
-            let mut sums = Totals::<2>::ZERO;
-            sums.add_all(Pulled { g, gamma, x, line });
+            let (mut sums, terms) = (Totals::<2>::ZERO, Pulled { g, gamma, x, line });
+            if len < LONG {
+                sums.add_all(terms);
+            } else {
+                sums.add_all(PulledLong(terms));
+            }
             let mut pull = Pull::new(line, sums.values(), len as f64, self.limit);
             if !shape.centred {
                 pull.mean = 0.0;
             }
+            if len >= LONG {
+                return dispatch(PullAll { pull, g, gamma, x, dx, dgamma, dbeta });
+            }
             dispatch(PullBack { pull, g, gamma, x, dx });
         }
-        let at = row % shape.groups * len;
-        if !self.dgamma.is_empty() {
-            dispatch(AddProducts { line, g, x, dgamma: &mut self.dgamma[at..at + len] });
+        if self.wanted[0] {
+            dispatch(AddProducts { line, g, x, dgamma });
         }
-        if !self.dbeta.is_empty() {
-            dispatch(Add { g, dbeta: &mut self.dbeta[at..at + len] });
+        if self.wanted[1] {
+            dispatch(Add { g, dbeta });
         }
     }
 }
@@ -292,7 +363,8 @@ fn some_rows<T: Compute>(
     T::Wide: Wide,
 {
     let len = shape.len;
-    let mut block = totals.each_ref().map(|totals| vec![T::Wide::ZERO; totals.len()]);
+    let wanted = totals.each_ref().map(|totals| !totals.is_empty());
+    let mut block = [(); 2].map(|()| vec![T::Wide::ZERO; shape.groups * len]);
     let needed = if T::as_wide(&g[..0]).is_some() { 0 } else { len };
     let mut room = [(); 3].map(|()| vec![T::Wide::ZERO; needed]);
     let mut from = rows.start;
@@ -302,7 +374,7 @@ fn some_rows<T: Compute>(
         let (g, x) = (&g[from * len..to * len], &x[from * len..to * len]);
         // SAFETY: the rows of a task are its own, and lie in the array.
         let dx = unsafe { dx.part(from * len, to * len) };
-        let mut work = Backward { shape, gamma, limit, dgamma, dbeta };
+        let mut work = Backward { shape, gamma, limit, dgamma, dbeta, wanted };
         let (wide_g, wide_x) = (T::as_wide(g), T::as_wide(x));
         for k in 0..to - from {
             let at = k * len..(k + 1) * len;
@@ -320,6 +392,7 @@ fn some_rows<T: Compute>(
             T::narrow(&dx_room[..wanted], dx);
         }
         for (block, totals) in block.iter_mut().zip(&mut totals) {
+            // Where they are not wanted there are no totals.
             for (block, total) in block.iter_mut().zip(totals.iter_mut()) {
                 let part: f64 = (*block).into();
                 *total += part;
