@@ -8,6 +8,7 @@
 pub mod planes;
 pub mod rows;
 
+use crate::isa::{Kernel, dispatch};
 use crate::native::Compute;
 use crate::number::Real;
 
@@ -96,13 +97,11 @@ impl<const K: usize> Totals<K> {
     }
 
     /// Adds all terms.
-    #[inline(always)]
     fn add_all<F: Terms<K>>(&mut self, terms: F) {
         let mut start = 0;
         while start < terms.len() {
             let end = (start + CHUNK).min(terms.len());
-            // SAFETY: `end` is at most the number of terms.
-            self.add(unsafe { chunk(terms, start, end) });
+            self.add(dispatch(Chunk::<F, K> { terms, start, end }));
             start = end;
         }
     }
@@ -119,76 +118,85 @@ impl<const K: usize> Totals<K> {
     }
 }
 
-/// The sums of the terms `start..end`, in interleaved lanes that are joined in a tree. The loop over
-/// them is one that the compiler knows the length of, and keeps in registers.
+/// The terms `start..end`.
+struct Chunk<F, const K: usize> {
+    terms: F,
+    start: usize,
+    end: usize,
+}
+
+impl<F: Terms<K>, const K: usize> Kernel for Chunk<F, K> {
+    type Output = [f64; K];
+    #[inline(always)]
+    fn run(self) -> [f64; K] {
+        assert!(self.end <= self.terms.len());
+        // SAFETY: just compared.
+        unsafe { sums(self.terms, self.start, self.end) }
+    }
+}
+
+/// The sums of the terms `start..end`: in interleaved lanes that are joined in a tree, and the last
+/// few one after the other.
 ///
 /// # Safety
 /// `end` must be at most the number of terms.
 #[inline(always)]
-unsafe fn chunk<F: Terms<K>, const K: usize>(terms: F, start: usize, end: usize) -> [f64; K] {
+unsafe fn sums<F: Terms<K>, const K: usize>(terms: F, start: usize, end: usize) -> [f64; K] {
+    let mut rest = [0.0; K];
+    let mut at = start + (end - start) / LANES * LANES;
+    let whole = at;
+    while at < end {
+        // SAFETY: the condition.
+        rest = unsafe { terms.step(at, rest) };
+        at += 1;
+    }
+    if whole == start {
+        return rest;
+    }
     let mut lanes = [[0.0; LANES]; K];
     let mut at = start;
-    while at + LANES <= end {
+    while at < whole {
         let mut l = 0;
         while l < LANES {
-            // SAFETY: `at + LANES` is at most `end`.
-            unsafe { lane(terms, at + l, l, &mut lanes) };
+            let mut acc = [0.0; K];
+            let mut k = 0;
+            while k < K {
+                acc[k] = lanes[k][l];
+                k += 1;
+            }
+            // SAFETY: there are `LANES` terms from `at` on.
+            acc = unsafe { terms.step(at + l, acc) };
+            let mut k = 0;
+            while k < K {
+                lanes[k][l] = acc[k];
+                k += 1;
+            }
             l += 1;
         }
         at += LANES;
     }
-    let mut l = 0;
-    while at + l < end {
-        // SAFETY: the condition.
-        unsafe { lane(terms, at + l, l, &mut lanes) };
-        l += 1;
-    }
-    let mut half = LANES / 2;
-    while half > 0 {
-        let mut k = 0;
-        while k < K {
-            let mut l = 0;
-            while l < half {
-                lanes[k][l] += lanes[k][l + half];
-                l += 1;
-            }
-            k += 1;
-        }
-        half /= 2;
-    }
-    let mut acc = [0.0; K];
+    // The compiler must not see how the lanes are joined: it would arrange the loop for that, in
+    // the narrowest vectors.
+    let lanes = std::hint::black_box(lanes);
     let mut k = 0;
     while k < K {
-        acc[k] = lanes[k][0];
+        rest[k] += tree(&lanes[k]);
         k += 1;
     }
-    acc
+    rest
 }
 
-/// Term number `i`, added in lane `l`.
-///
-/// # Safety
-/// `i` must be below the number of terms.
+/// The sum of all lanes.
 #[inline(always)]
-unsafe fn lane<F: Terms<K>, const K: usize>(
-    terms: F,
-    i: usize,
-    l: usize,
-    lanes: &mut [[f64; LANES]; K],
-) {
-    let mut acc = [0.0; K];
-    let mut k = 0;
-    while k < K {
-        acc[k] = lanes[k][l];
-        k += 1;
+fn tree(lanes: &[f64; LANES]) -> f64 {
+    let mut sums = [0.0; LANES / 2];
+    let mut l = 0;
+    while l < LANES / 2 {
+        sums[l] = lanes[l] + lanes[l + LANES / 2];
+        l += 1;
     }
-    // SAFETY: the caller's promise.
-    acc = unsafe { terms.step(i, acc) };
-    let mut k = 0;
-    while k < K {
-        lanes[k][l] = acc[k];
-        k += 1;
-    }
+    let [a, b, c, d, e, f, g, h] = sums;
+    ((a + e) + (c + g)) + ((b + f) + (d + h))
 }
 
 /// Element number `i` as `f64`.
@@ -355,6 +363,55 @@ impl<W: Wide> Pull<W> {
     }
 }
 
+/// `y = x̂·gamma + beta`. Each of these loops is a kernel by itself: in one function with others the
+/// compiler makes less of it.
+struct Stretch<'a, W> {
+    line: Line<W>,
+    x: &'a [W],
+    gamma: &'a [W],
+    beta: &'a [W],
+    y: &'a mut [W],
+}
+
+impl<W: Wide> Kernel for Stretch<'_, W> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Stretch { line, x, gamma, beta, y } = self;
+        let len = y.len();
+        let (x, gamma, beta) = (&x[..len], &gamma[..len], &beta[..len]);
+        let mut i = 0;
+        while i < len {
+            y[i] = line.at(x[i]).mul_add(gamma[i], beta[i]);
+            i += 1;
+        }
+    }
+}
+
+/// `y = x̂·gamma + beta` with one factor and summand for all.
+struct Shift<'a, W> {
+    line: Line<W>,
+    x: &'a [W],
+    gamma: W,
+    beta: W,
+    y: &'a mut [W],
+}
+
+impl<W: Wide> Kernel for Shift<'_, W> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Shift { line, x, gamma, beta, y } = self;
+        let len = y.len();
+        let x = &x[..len];
+        let mut i = 0;
+        while i < len {
+            y[i] = line.at(x[i]).mul_add(gamma, beta);
+            i += 1;
+        }
+    }
+}
+
 /// Mean and variance of a group, and its normalisation.
 #[derive(Clone, Copy)]
 struct Moments<W> {
@@ -364,7 +421,6 @@ struct Moments<W> {
 }
 
 /// Mean and variance in two passes; the mean is 0 unless `centred`.
-#[inline(always)]
 fn moments<W: Wide>(spans: Spans<'_, W>, centred: bool, eps: f64) -> Moments<W> {
     let n = (spans.count * spans.len) as f64;
     let mut scale = 1.0;
@@ -406,11 +462,58 @@ fn moments<W: Wide>(spans: Spans<'_, W>, centred: bool, eps: f64) -> Moments<W> 
     }
 }
 
-#[inline(always)]
 fn settle<W: Wide>(mean: f64, rest: f64, variance: f64, deviation: f64, scale: f64) -> Moments<W> {
     let deviation = if deviation == 0.0 { LEAST * scale } else { deviation };
     let apart = deviation / scale;
     let slope = 1.0 / if apart < LEAST { LEAST } else { apart };
     let line = Line::new(Exact { scale, mean, rest, factor: 1.0 / deviation, slope });
     Moments { mean: (mean + rest) / scale, variance: variance / scale / scale, line }
+}
+
+/// Gradients pulled back, with a factor for each.
+struct PullBack<'a, W> {
+    pull: Pull<W>,
+    g: &'a [W],
+    gamma: &'a [W],
+    x: &'a [W],
+    dx: &'a mut [W],
+}
+
+impl<W: Wide> Kernel for PullBack<'_, W> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let PullBack { pull, g, gamma, x, dx } = self;
+        let len = dx.len();
+        let (g, gamma, x) = (&g[..len], &gamma[..len], &x[..len]);
+        let mut i = 0;
+        while i < len {
+            dx[i] = pull.at(g[i], gamma[i], x[i]);
+            i += 1;
+        }
+    }
+}
+
+/// Gradients pulled back, with one factor for all.
+struct PullShift<'a, W> {
+    pull: Pull<W>,
+    g: &'a [W],
+    gamma: W,
+    x: &'a [W],
+    dx: &'a mut [W],
+}
+
+impl<W: Wide> Kernel for PullShift<'_, W> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let PullShift { pull, g, gamma, x, dx } = self;
+        let len = dx.len();
+        let (g, x) = (&g[..len], &x[..len]);
+        let mut i = 0;
+        while i < len {
+            dx[i] = pull.at(g[i], gamma, x[i]);
+            i += 1;
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! Groups made of pieces, each of which has one factor and one summand: the planes of images.
 
-use super::{Line, Moments, Pull, Spans, TASK, Terms, Totals, Wide, moments, wide};
-use crate::isa::{Kernel, dispatch};
+use super::{
+    Line, Moments, Pull, PullShift, Shift, Spans, TASK, Terms, Totals, Wide, moments, wide,
+};
+use crate::isa::dispatch;
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
 
@@ -47,7 +49,6 @@ impl Planes {
     }
 
     /// The channel of a piece.
-    #[inline(always)]
     pub fn channel(&self, group: usize, piece: usize) -> usize {
         match self.own {
             None => group,
@@ -56,7 +57,6 @@ impl Planes {
     }
 
     /// Where a piece begins.
-    #[inline(always)]
     fn at(&self, group: usize, piece: usize) -> usize {
         group * self.group_step + piece * self.piece_step
     }
@@ -103,14 +103,11 @@ struct Group<'a, W> {
 }
 
 impl<W: Wide> Group<'_, W> {
-    #[inline(always)]
-    fn piece(&self, x: &[W], piece: usize) -> std::ops::Range<usize> {
+    fn piece(&self, piece: usize) -> std::ops::Range<usize> {
         let at = self.first + piece * self.piece_step;
-        debug_assert!(at + self.shape.len <= x.len());
         at..at + self.shape.len
     }
 
-    #[inline(always)]
     fn moments(&self) -> Moments<W> {
         let Planes { pieces, len, eps, .. } = *self.shape;
         match self.statistics {
@@ -141,28 +138,19 @@ struct Forward<'a, W> {
     y: &'a Shared<W>,
 }
 
-impl<W: Wide> Kernel for Forward<'_, W> {
-    type Output = Moments<W>;
-    #[inline(always)]
+impl<W: Wide> Forward<'_, W> {
     fn run(self) -> Moments<W> {
         let Forward { group, gamma, beta, y } = self;
         let found = group.moments();
         let line = found.line;
-        let mut piece = 0;
-        while piece < group.shape.pieces {
-            let at = group.piece(group.x, piece);
+        for piece in 0..group.shape.pieces {
+            let at = group.piece(piece);
             let x = &group.x[at.clone()];
             // SAFETY: `x` lies at this place in an array as long as the results', and no two groups
             // share a piece.
             let y = unsafe { y.part(at.start, at.end) };
             let channel = group.shape.channel(group.group, piece);
-            let (gamma, beta) = (gamma[channel], beta[channel]);
-            let mut i = 0;
-            while i < x.len() {
-                y[i] = line.at(x[i]).mul_add(gamma, beta);
-                i += 1;
-            }
-            piece += 1;
+            dispatch(Shift { line, x, gamma: gamma[channel], beta: beta[channel], y });
         }
         found
     }
@@ -209,7 +197,7 @@ where
         shape.each(|number| {
             let first = shape.at(number, 0);
             let group = Group { shape, group: number, first, piece_step, x, statistics };
-            note(number, dispatch(Forward { group, gamma, beta, y }));
+            note(number, Forward { group, gamma, beta, y }.run());
         });
         return found;
     }
@@ -220,7 +208,7 @@ where
         let (first, piece_step) = (0, shape.len);
         let group = Group { shape, group: number, first, piece_step, x: &room, statistics };
         let wide = &Shared::new(&mut result);
-        note(number, dispatch(Forward { group, gamma, beta, y: wide }));
+        note(number, Forward { group, gamma, beta, y: wide }.run());
         // SAFETY: no two groups share a piece.
         unsafe { Room::put(shape, number, &result, &y) };
     });
@@ -288,23 +276,19 @@ struct Backward<'a, W> {
     sums: &'a mut [[f64; 2]],
 }
 
-impl<W: Wide> Kernel for Backward<'_, W> {
-    type Output = ();
-    #[inline(always)]
+impl<W: Wide> Backward<'_, W> {
     fn run(self) {
         let Backward { group, g, gamma, limit, dx, sums } = self;
         let line = group.moments().line;
         let pieces = group.shape.pieces;
         let mut totals = Totals::<2>::ZERO;
-        let mut piece = 0;
-        while piece < pieces {
-            let at = group.piece(group.x, piece);
+        for piece in 0..pieces {
+            let at = group.piece(piece);
             let mut piece_sums = Totals::<2>::ZERO;
             piece_sums.add_all(Pulled { g: &g[at.clone()], x: &group.x[at], line });
             sums[piece] = piece_sums.values();
             let gamma: f64 = gamma[group.shape.channel(group.group, piece)].into();
             totals.add([sums[piece][0] * gamma, sums[piece][1] * gamma]);
-            piece += 1;
         }
         let Some(dx) = dx else { return };
         let n = (pieces * group.shape.len) as f64;
@@ -312,19 +296,13 @@ impl<W: Wide> Kernel for Backward<'_, W> {
         if matches!(group.statistics, Statistics::Saved { moving: false, .. }) {
             (pull.mean, pull.along) = (0.0, 0.0);
         }
-        let mut piece = 0;
-        while piece < pieces {
-            let at = group.piece(group.x, piece);
+        for piece in 0..pieces {
+            let at = group.piece(piece);
             let (g, x) = (&g[at.clone()], &group.x[at.clone()]);
-            // SAFETY: as in the forward kernel.
+            // SAFETY: as in the forward direction.
             let dx = unsafe { dx.part(at.start, at.end) };
             let gamma = gamma[group.shape.channel(group.group, piece)];
-            let mut i = 0;
-            while i < dx.len() {
-                dx[i] = pull.at(g[i], gamma, x[i]);
-                i += 1;
-            }
-            piece += 1;
+            dispatch(PullShift { pull, g, gamma, x, dx });
         }
     }
 }
@@ -359,7 +337,7 @@ where
             let first = shape.at(number, 0);
             let group = Group { shape, group: number, first, piece_step, x, statistics };
             let (dx, sums) = (dx.as_ref(), sums_of(number));
-            dispatch(Backward { group, g, gamma, limit, dx, sums });
+            Backward { group, g, gamma, limit, dx, sums }.run();
         });
         return sums;
     }
@@ -371,7 +349,7 @@ where
         let group = Group { shape, group: number, first, piece_step, x: &room, statistics };
         let wide = Shared::new(&mut result);
         let (wide_dx, sums) = (dx.as_ref().map(|_| &wide), sums_of(number));
-        dispatch(Backward { group, g: &wide_g, gamma, limit, dx: wide_dx, sums });
+        Backward { group, g: &wide_g, gamma, limit, dx: wide_dx, sums }.run();
         if let Some(dx) = &dx {
             // SAFETY: no two groups share a piece.
             unsafe { Room::put(shape, number, &result, dx) };

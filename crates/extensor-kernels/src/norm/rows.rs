@@ -1,6 +1,6 @@
 //! Groups that lie together, with a factor and a summand for each of their numbers.
 
-use super::{Line, Pull, Spans, TASK, Terms, Totals, Wide, moments, wide};
+use super::{Line, Pull, PullBack, Spans, Stretch, TASK, Terms, Totals, Wide, moments, wide};
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
@@ -23,49 +23,14 @@ pub struct Rows {
 }
 
 impl Rows {
-    #[inline(always)]
     fn factors<'a, W>(&self, all: &'a [W], row: usize) -> &'a [W] {
         let at = row % self.groups * self.len;
         &all[at..at + self.len]
     }
 
-    #[inline(always)]
     fn line<W: Wide>(&self, x: &[W]) -> Line<W> {
         let spans = Spans { x, first: 0, count: 1, len: self.len, step: self.len };
         moments(spans, self.centred, self.eps).line
-    }
-}
-
-/// `y = x̂·gamma + beta`.
-struct Forward<'a, W> {
-    shape: &'a Rows,
-    first: usize,
-    x: &'a [W],
-    gamma: &'a [W],
-    beta: &'a [W],
-    y: &'a mut [W],
-}
-
-impl<W: Wide> Kernel for Forward<'_, W> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let len = self.shape.len;
-        let count = self.y.len() / len;
-        let mut row = 0;
-        while row < count {
-            let x = &self.x[row * len..(row + 1) * len];
-            let y = &mut self.y[row * len..(row + 1) * len];
-            let gamma = self.shape.factors(self.gamma, self.first + row);
-            let beta = self.shape.factors(self.beta, self.first + row);
-            let line = self.shape.line(x);
-            let mut i = 0;
-            while i < len {
-                y[i] = line.at(x[i]).mul_add(gamma[i], beta[i]);
-                i += 1;
-            }
-            row += 1;
-        }
     }
 }
 
@@ -85,11 +50,16 @@ where
     let together = (TASK / len).max(1);
     crate::par::parallel_chunks(y, together * len, |start, y| {
         let (first, x) = (start / len, &x[start..start + y.len()]);
-        let run = |first, x: &[T::Wide], y: &mut [T::Wide]| {
-            dispatch(Forward { shape, first, x, gamma, beta, y });
+        let run = |row, x: &[T::Wide], y: &mut [T::Wide]| {
+            let (gamma, beta) = (shape.factors(gamma, row), shape.factors(beta, row));
+            dispatch(Stretch { line: shape.line(x), x, gamma, beta, y });
         };
         match (T::as_wide(x), T::as_wide_mut(y)) {
-            (Some(x), Some(y)) => run(first, x, y),
+            (Some(x), Some(y)) => {
+                for (k, (x, y)) in x.chunks(len).zip(y.chunks_mut(len)).enumerate() {
+                    run(first + k, x, y);
+                }
+            }
             _ => {
                 let (mut wide, mut result) = (vec![T::Wide::ZERO; len], vec![T::Wide::ZERO; len]);
                 for (k, (x, y)) in x.chunks(len).zip(y.chunks_mut(len)).enumerate() {
@@ -126,70 +96,154 @@ unsafe impl<W: Wide> Terms<2> for Pulled<'_, W> {
     }
 }
 
-/// Rows whose contributions to the gradients of the factors are added in the narrow type before
-/// they are added in `f64`.
-const BLOCK: usize = 32;
+/// The same where there are so many that rounding each of them does no harm.
+#[derive(Clone, Copy)]
+struct PulledLong<'a, W>(Pulled<'a, W>);
 
-/// The gradients of some rows: `dx`, and what they add to those of the factors.
-struct Backward<'a, W> {
-    shape: &'a Rows,
-    first: usize,
+// SAFETY: as above.
+unsafe impl<W: Wide> Terms<2> for PulledLong<'_, W> {
+    #[inline(always)]
+    fn len(self) -> usize {
+        self.0.len()
+    }
+    #[inline(always)]
+    unsafe fn step(self, i: usize, [sum, product]: [f64; 2]) -> [f64; 2] {
+        let Pulled { g, gamma, x, line } = self.0;
+        // SAFETY: the caller's promise.
+        let (g, gamma, x) =
+            unsafe { (*g.get_unchecked(i), *gamma.get_unchecked(i), *x.get_unchecked(i)) };
+        let (g, x): (f64, f64) = ((g * gamma).into(), line.at(x).into());
+        [sum + g, g.mul_add(x, product)]
+    }
+}
+
+/// From this length on a row's gradients are made in its own precision and in one loop: `dx` is a
+/// difference of almost equal numbers in short rows only.
+const LONG: usize = 128;
+
+/// All gradients of a long row.
+struct PullAll<'a, W> {
+    pull: Pull<W>,
     g: &'a [W],
-    x: &'a [W],
     gamma: &'a [W],
-    limit: f64,
-    /// Empty where not wanted.
+    x: &'a [W],
     dx: &'a mut [W],
     dgamma: &'a mut [W],
     dbeta: &'a mut [W],
 }
 
-impl<W: Wide> Kernel for Backward<'_, W> {
+impl<W: Wide> Kernel for PullAll<'_, W> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Backward { shape, first, limit, dx, dgamma, dbeta, .. } = self;
-        let len = shape.len;
-        let count = self.g.len() / len;
-        let n = len as f64;
-        let mut row = 0;
-        while row < count {
-            let x = &self.x[row * len..(row + 1) * len];
-            let g = &self.g[row * len..(row + 1) * len];
-            let gamma = shape.factors(self.gamma, first + row);
-            let line = shape.line(x);
-            if !dx.is_empty() {
-                let dx = &mut dx[row * len..(row + 1) * len];
-                let mut sums = Totals::<2>::ZERO;
-                sums.add_all(Pulled { g, gamma, x, line });
-                let mut pull = Pull::new(line, sums.values(), n, limit);
-                if !shape.centred {
-                    pull.mean = 0.0;
-                }
-                let mut i = 0;
-                while i < len {
-                    dx[i] = pull.at(g[i], gamma[i], x[i]);
-                    i += 1;
-                }
+        let PullAll { pull, g, gamma, x, dx, dgamma, dbeta } = self;
+        let len = dx.len();
+        let (g, gamma, x) = (&g[..len], &gamma[..len], &x[..len]);
+        let (dgamma, dbeta) = (&mut dgamma[..len], &mut dbeta[..len]);
+        let line = pull.line;
+        let (mean, along) = (W::of(-pull.mean), W::of(-pull.along));
+        let (slope, limit) = (W::of(line.exact.slope), W::of(pull.limit));
+        let mut i = 0;
+        while i < len {
+            let normal = line.at(x[i]);
+            let pulled = along.mul_add(normal, g[i].mul_add(gamma[i], mean)) * slope;
+            let held = W::select(limit.lt(pulled), limit, pulled);
+            dx[i] = W::select(held.lt(-limit), -limit, held);
+            dgamma[i] = g[i].mul_add(normal, dgamma[i]);
+            dbeta[i] = dbeta[i] + g[i];
+            i += 1;
+        }
+    }
+}
+
+/// Rows whose contributions to the gradients of the factors are added in the narrow type before
+/// they are added in `f64`.
+const BLOCK: usize = 32;
+
+/// `dgamma += g·x̂`.
+struct AddProducts<'a, W> {
+    line: Line<W>,
+    g: &'a [W],
+    x: &'a [W],
+    dgamma: &'a mut [W],
+}
+
+impl<W: Wide> Kernel for AddProducts<'_, W> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let AddProducts { line, g, x, dgamma } = self;
+        let len = dgamma.len();
+        let (g, x) = (&g[..len], &x[..len]);
+        let mut i = 0;
+        while i < len {
+            dgamma[i] = g[i].mul_add(line.at(x[i]), dgamma[i]);
+            i += 1;
+        }
+    }
+}
+
+/// `dbeta += g`.
+struct Add<'a, W> {
+    g: &'a [W],
+    dbeta: &'a mut [W],
+}
+
+impl<W: Wide> Kernel for Add<'_, W> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Add { g, dbeta } = self;
+        let len = dbeta.len();
+        let g = &g[..len];
+        let mut i = 0;
+        while i < len {
+            dbeta[i] = dbeta[i] + g[i];
+            i += 1;
+        }
+    }
+}
+
+/// The gradients of a row: `dx`, and what it adds to those of the factors.
+struct Backward<'a, W> {
+    shape: &'a Rows,
+    gamma: &'a [W],
+    limit: f64,
+    dgamma: &'a mut [W],
+    dbeta: &'a mut [W],
+    /// Which of those two are wanted; otherwise they hold nothing of use.
+    wanted: [bool; 2],
+}
+
+impl<W: Wide> Backward<'_, W> {
+    /// `dx` is empty where not wanted.
+    fn row(&mut self, row: usize, g: &[W], x: &[W], dx: &mut [W]) {
+        let (shape, len) = (self.shape, self.shape.len);
+        let line = shape.line(x);
+        let at = row % shape.groups * len;
+        let (dgamma, dbeta) = (&mut self.dgamma[at..at + len], &mut self.dbeta[at..at + len]);
+        if !dx.is_empty() {
+            let gamma = shape.factors(self.gamma, row);
+            let (mut sums, terms) = (Totals::<2>::ZERO, Pulled { g, gamma, x, line });
+            if len < LONG {
+                sums.add_all(terms);
+            } else {
+                sums.add_all(PulledLong(terms));
             }
-            let at = (first + row) % shape.groups * len;
-            if !dgamma.is_empty() {
-                let dgamma = &mut dgamma[at..at + len];
-                let mut i = 0;
-                while i < len {
-                    dgamma[i] = g[i].mul_add(line.at(x[i]), dgamma[i]);
-                    i += 1;
-                }
+            let mut pull = Pull::new(line, sums.values(), len as f64, self.limit);
+            if !shape.centred {
+                pull.mean = 0.0;
             }
-            if !dbeta.is_empty() {
-                let dbeta = &mut dbeta[at..at + len];
-                let mut i = 0;
-                while i < len {
-                    dbeta[i] = dbeta[i] + g[i];
-                    i += 1;
-                }
+            if len >= LONG {
+                return dispatch(PullAll { pull, g, gamma, x, dx, dgamma, dbeta });
             }
-            row += 1;
+            dispatch(PullBack { pull, g, gamma, x, dx });
+        }
+        if self.wanted[0] {
+            dispatch(AddProducts { line, g, x, dgamma });
+        }
+        if self.wanted[1] {
+            dispatch(Add { g, dbeta });
         }
     }
 }
@@ -309,9 +363,10 @@ fn some_rows<T: Compute>(
     T::Wide: Wide,
 {
     let len = shape.len;
-    let mut block = totals.each_ref().map(|totals| vec![T::Wide::ZERO; totals.len()]);
-    let room = if T::as_wide(&g[..0]).is_some() { 0 } else { len };
-    let mut wide = [(); 3].map(|()| vec![T::Wide::ZERO; room]);
+    let wanted = totals.each_ref().map(|totals| !totals.is_empty());
+    let mut block = [(); 2].map(|()| vec![T::Wide::ZERO; shape.groups * len]);
+    let needed = if T::as_wide(&g[..0]).is_some() { 0 } else { len };
+    let mut room = [(); 3].map(|()| vec![T::Wide::ZERO; needed]);
     let mut from = rows.start;
     while from < rows.end {
         let to = (from + BLOCK).min(rows.end);
@@ -319,25 +374,25 @@ fn some_rows<T: Compute>(
         let (g, x) = (&g[from * len..to * len], &x[from * len..to * len]);
         // SAFETY: the rows of a task are its own, and lie in the array.
         let dx = unsafe { dx.part(from * len, to * len) };
-        let mut run = |first, g: &[T::Wide], x: &[T::Wide], dx: &mut [T::Wide]| {
-            dispatch(Backward { shape, first, g, x, gamma, limit, dx, dgamma, dbeta });
-        };
-        if let (Some(g), Some(x)) = (T::as_wide(g), T::as_wide(x)) {
-            run(from, g, x, T::as_wide_mut(dx).unwrap_or(&mut []));
-        } else {
-            let [wide_g, wide_x, wide_dx] = &mut wide;
-            for k in 0..to - from {
-                T::widen(&g[k * len..(k + 1) * len], wide_g);
-                T::widen(&x[k * len..(k + 1) * len], wide_x);
-                if dx.is_empty() {
-                    run(from + k, wide_g, wide_x, &mut []);
-                } else {
-                    run(from + k, wide_g, wide_x, wide_dx);
-                    T::narrow(wide_dx, &mut dx[k * len..(k + 1) * len]);
-                }
+        let mut work = Backward { shape, gamma, limit, dgamma, dbeta, wanted };
+        let (wide_g, wide_x) = (T::as_wide(g), T::as_wide(x));
+        for k in 0..to - from {
+            let at = k * len..(k + 1) * len;
+            let dx = if dx.is_empty() { &mut [][..] } else { &mut dx[at.clone()] };
+            if let (Some(g), Some(x)) = (wide_g, wide_x) {
+                let dx = T::as_wide_mut(dx).unwrap_or(&mut []);
+                work.row(from + k, &g[at.clone()], &x[at], dx);
+                continue;
             }
+            let [g_room, x_room, dx_room] = &mut room;
+            T::widen(&g[at.clone()], g_room);
+            T::widen(&x[at], x_room);
+            let wanted = dx.len();
+            work.row(from + k, g_room, x_room, &mut dx_room[..wanted]);
+            T::narrow(&dx_room[..wanted], dx);
         }
         for (block, totals) in block.iter_mut().zip(&mut totals) {
+            // Where they are not wanted there are no totals.
             for (block, total) in block.iter_mut().zip(totals.iter_mut()) {
                 let part: f64 = (*block).into();
                 *total += part;

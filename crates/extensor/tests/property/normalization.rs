@@ -129,7 +129,8 @@ fn line(call: &Call, elements: &[f64]) -> Line {
     let mut squares = Sum::default();
     elements.iter().for_each(|x| squares.add((x - mean) * (x - mean)));
     let variance = squares.value() / n;
-    let off = 3.0 * unit * mean.abs();
+    // The deviations that the mean is corrected by round, and so do the numbers added up.
+    let off = 3.0 * unit * (mean.abs() + sum.size / n);
     let relative = (depth(elements.len()) + 6.0) * unit + off * off / (variance + eps);
     Line {
         mean: Near { value: mean, error: off },
@@ -263,6 +264,10 @@ fn backward(call: &Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expec
             product.add(pulled * normal.value);
             shaken += pulled.abs() * normal.error;
         }
+        let rest: usize = x.shape.get(2..).map_or(1, |rest| rest.iter().product());
+        let rows = matches!(call.name, "layer_norm" | "rms_norm");
+        let rows = rows || call.name == "group_norm" && rest == 1;
+        let long = rows && group.len() >= 128;
         let steps = depth(group.len()) * f64::EPSILON;
         let mean = if centred && moving { sum.value() / n } else { 0.0 };
         let along = if moving { product.value() / n } else { 0.0 };
@@ -281,6 +286,13 @@ fn backward(call: &Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expec
                 + normal_at.value.abs() * off[1]
                 + normal_at.error * along.abs()
                 + 4.0 * f64::EPSILON * size;
+            // Long rows are computed in the working precision, all else in f64.
+            let error = error
+                + if long {
+                    12.0 * unit * (size + (sum.size + product.size * normal_at.value.abs()) / n)
+                } else {
+                    0.0
+                };
             let error = line.slope * error + value.abs() * (line.relative + 4.0 * f64::EPSILON);
             // Computed exactly, it is rounded to the working precision before the dtype.
             let rounded = half_ulp(value, work);
