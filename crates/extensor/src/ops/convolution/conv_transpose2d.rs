@@ -122,17 +122,17 @@ impl ConvTranspose2d {
                     .with("groups", groups)
             };
             // Where windows leave gaps, elements depend on nothing but the bias: no sample without.
-            let calls: [(&[usize], &[usize], usize, bool, Params); 6] = [
-                (&[2, 3, 3, 2], &[3, 2, 2, 3], 1, false, Params::new()),
-                (&[1, 2, 3, 4], &[2, 3, 3, 3], 1, false, with([2, 2], [1, 1], [0, 0], [1, 1], 1)),
-                (&[1, 3, 3, 3], &[3, 1, 3, 3], 3, false, with([1, 2], [1, 1], [0, 1], [1, 1], 3)),
-                (&[0, 2, 3, 3], &[2, 3, 2, 2], 1, false, Params::new()),
-                (&[2, 4, 2, 3], &[4, 3, 2, 2], 2, true, with([2, 3], [0, 1], [1, 2], [1, 2], 2)),
-                (&[1, 2, 2, 2], &[2, 2, 2, 1], 1, true, with([1, 3], [0, 0], [1, 0], [2, 1], 1)),
+            let calls: [([usize; 4], [usize; 4], usize, bool, Params); 6] = [
+                ([2, 3, 3, 2], [3, 2, 2, 3], 1, false, Params::new()),
+                ([1, 2, 3, 4], [2, 3, 3, 3], 1, false, with([2, 2], [1, 1], [0, 0], [1, 1], 1)),
+                ([1, 3, 3, 3], [3, 1, 3, 3], 3, false, with([1, 2], [1, 1], [0, 1], [1, 1], 3)),
+                ([0, 2, 3, 3], [2, 3, 2, 2], 1, false, Params::new()),
+                ([2, 4, 2, 3], [4, 3, 2, 2], 2, true, with([2, 3], [0, 1], [1, 2], [1, 2], 2)),
+                ([1, 2, 2, 2], [2, 2, 2, 1], 1, true, with([1, 3], [0, 0], [1, 0], [2, 1], 1)),
             ];
             for (x, weight, groups, gaps, params) in calls {
                 let out = weight[1] * groups;
-                let (x, weight, bias) = (s.normal(x), s.normal(weight), s.normal(&[out]));
+                let (x, weight, bias) = (s.normal(&x), s.normal(&weight), s.normal(&[out]));
                 if !gaps {
                     s.add([x.clone(), weight.clone()], params.clone());
                 }
