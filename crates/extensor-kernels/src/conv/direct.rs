@@ -284,6 +284,7 @@ impl<R: Real> Work<R> for Products<'_, R> {
 /// # Safety
 /// The taps and their sums must exist; with each tap, the strip must have whole [`LANES`] for all
 /// positions of all rows; and the machine must have `S`.
+#[expect(clippy::needless_range_loop, reason = "plain indices are sure to be unrolled")]
 #[inline(always)]
 unsafe fn products<S: Simd, const N: usize>(all: &mut Products<'_, S::T>, first: usize) {
     // The most registers that the parts of a sum take: 4 lanes each.

@@ -108,6 +108,8 @@ enum Kind {
     Whole,
     /// A part of a register.
     Part,
+    /// Every second number.
+    Second,
     /// Numbers that are `read_step` apart.
     Apart,
 }
@@ -174,6 +176,7 @@ impl<T: Element> Fill<'_, T> {
                         rows = rows.start.min(row as usize)..rows.end.max(row as usize + 1);
                         if run.low < run.high {
                             run.kind = match run.high - run.low {
+                                _ if x.read_step == 2 => Kind::Second,
                                 _ if x.read_step != 1 => Kind::Apart,
                                 all if all as usize == register => Kind::Whole,
                                 _ => Kind::Part,
@@ -228,11 +231,11 @@ impl<T: Element> Work<T::Acc> for Fill<'_, T> {
                                 S::store(to, S::load(from));
                                 continue;
                             }
-                            let inside = S::span(run.low as usize, run.high as usize);
-                            let numbers = if run.kind == Kind::Apart {
-                                S::gather(from, step, inside)
-                            } else {
-                                S::load_mask(from, inside)
+                            let (low, high) = (run.low as usize, run.high as usize);
+                            let numbers = match run.kind {
+                                Kind::Apart => S::gather(from, step, S::span(low, high)),
+                                Kind::Second => every_second::<S>(from, low, high),
+                                _ => S::load_mask(from, S::span(low, high)),
                             };
                             S::store_mask(to, S::mask(run.lanes as usize), numbers);
                         }
@@ -241,5 +244,21 @@ impl<T: Element> Work<T::Acc> for Fill<'_, T> {
                 at = end;
             }
         });
+    }
+}
+
+/// Lanes `low` up to `high`, at least one, of every second number; the others are zero.
+///
+/// # Safety
+/// The numbers from that of lane `low` up to that of lane `high - 1` must exist.
+#[inline(always)]
+unsafe fn every_second<S: Simd>(from: *const S::T, low: usize, high: usize) -> S::V {
+    let (low, high) = (2 * low, 2 * high - 1);
+    let next = |at: usize| at.max(S::LANES) - S::LANES;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let first = S::span(low.min(S::LANES), high.min(S::LANES));
+        let second = S::span(next(low), next(high));
+        S::halve(S::load_mask(from, first), S::load_mask(from.wrapping_add(S::LANES), second))
     }
 }

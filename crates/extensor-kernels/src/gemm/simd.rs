@@ -46,6 +46,8 @@ pub unsafe trait Simd: Copy + 'static {
     unsafe fn span(low: usize, high: usize) -> Self::Mask;
     /// Reads the selected lanes only, lane `i` from `from[i * step]`; the others are zero.
     unsafe fn gather(from: *const Self::T, step: i32, mask: Self::Mask) -> Self::V;
+    /// Every second lane of `a` and then of `b`, from the first on.
+    unsafe fn halve(a: Self::V, b: Self::V) -> Self::V;
     /// Reads the selected lanes only; the others are zero.
     unsafe fn load_mask(from: *const Self::T, mask: Self::Mask) -> Self::V;
     /// Writes the selected lanes only.
@@ -198,6 +200,10 @@ unsafe impl<R: Real> Simd for Portable<R> {
             *x = unsafe { *from.wrapping_offset(i as isize * step as isize) };
         }
         v
+    }
+    #[inline(always)]
+    unsafe fn halve(a: [R; 4], b: [R; 4]) -> [R; 4] {
+        [a[0], a[2], b[0], b[2]]
     }
     #[inline(always)]
     unsafe fn load_mask(from: *const R, (low, high): (usize, usize)) -> [R; 4] {

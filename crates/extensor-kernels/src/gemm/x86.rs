@@ -19,7 +19,7 @@ macro_rules! simd {
         $block:literal block, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
         $add:ident, $to_mask:ident, |$lp:ident, $lm:ident| $load_mask:expr,
         |$sp:ident, $sm:ident, $sv:ident| $store_mask:expr, $transpose:ident, $span:ident,
-        |$gp:ident, $gs:ident, $gm:ident| $gather:expr
+        |$gp:ident, $gs:ident, $gm:ident| $gather:expr, |$ha:ident, $hb:ident| $halve:expr
     ) => {
         // SAFETY: the lanes divide `VECTOR_LANES` and the rows are at most `MAX_ROWS`; the caller
         // of each function promises that the machine has the instruction set and that the
@@ -73,6 +73,11 @@ macro_rules! simd {
                 unsafe { $gather }
             }
             #[inline(always)]
+            unsafe fn halve($ha: $v, $hb: $v) -> $v {
+                // SAFETY: see above.
+                unsafe { $halve }
+            }
+            #[inline(always)]
             unsafe fn load_mask($lp: *const $t, $lm: $mask) -> $v {
                 // SAFETY: see above.
                 unsafe { $load_mask }
@@ -116,7 +121,8 @@ simd!(
     _mm512_add_ps, mask_16_bits,
     |p, m| _mm512_maskz_loadu_ps(m, p), |p, m, v| _mm512_mask_storeu_ps(p, m, v), transpose_f32_16,
     span_16_bits,
-    |p, s, m| _mm512_mask_i32gather_ps::<4>(_mm512_setzero_ps(), m, steps_16(s), p)
+    |p, s, m| _mm512_mask_i32gather_ps::<4>(_mm512_setzero_ps(), m, steps_16(s), p),
+    |a, b| _mm512_permutex2var_ps(a, steps_16(2), b)
 );
 simd!(
     Avx512, run_v4, f64, __m512d, __mmask8, 8 lanes, 9 rows, 8 block,
@@ -124,7 +130,8 @@ simd!(
     _mm512_add_pd, mask_8_bits,
     |p, m| _mm512_maskz_loadu_pd(m, p), |p, m, v| _mm512_mask_storeu_pd(p, m, v), transpose_f64_8,
     span_8_bits,
-    |p, s, m| _mm512_mask_i32gather_pd::<8>(_mm512_setzero_pd(), m, steps_8(s), p)
+    |p, s, m| _mm512_mask_i32gather_pd::<8>(_mm512_setzero_pd(), m, steps_8(s), p),
+    |a, b| _mm512_permutex2var_pd(a, _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), b)
 );
 simd!(
     Avx2, run_v3, f32, __m256, __m256i, 8 lanes, 4 rows, 8 block,
@@ -132,7 +139,9 @@ simd!(
     _mm256_add_ps, mask_32,
     |p, m| _mm256_maskload_ps(p, m), |p, m, v| _mm256_maskstore_ps(p, m, v), transpose_f32, span_32,
     |p, s, m| _mm256_mask_i32gather_ps::<4>(
-        _mm256_setzero_ps(), p, steps_8(s), _mm256_castsi256_ps(m))
+        _mm256_setzero_ps(), p, steps_8(s), _mm256_castsi256_ps(m)),
+    |a, b| _mm256_castpd_ps(_mm256_permute4x64_pd::<0xD8>(
+        _mm256_castps_pd(_mm256_shuffle_ps::<0x88>(a, b))))
 );
 simd!(
     Avx2, run_v3, f64, __m256d, __m256i, 4 lanes, 4 rows, 4 block,
@@ -140,7 +149,8 @@ simd!(
     _mm256_add_pd, mask_64,
     |p, m| _mm256_maskload_pd(p, m), |p, m, v| _mm256_maskstore_pd(p, m, v), transpose_f64, span_64,
     |p, s, m| _mm256_mask_i32gather_pd::<8>(
-        _mm256_setzero_pd(), p, _mm256_castsi256_si128(steps_8(s)), _mm256_castsi256_pd(m))
+        _mm256_setzero_pd(), p, _mm256_castsi256_si128(steps_8(s)), _mm256_castsi256_pd(m)),
+    |a, b| _mm256_permute4x64_pd::<0xD8>(_mm256_unpacklo_pd(a, b))
 );
 
 #[inline(always)]
