@@ -21,9 +21,7 @@ pub fn all() -> Vec<Workload> {
     let sixteen = random(17, &[32, 64, 16, 16]);
     vec![
         one("gelu", move || extensor::gelu(&wide, false).map(|y| drop(black_box(y)))),
-        both("relu_fb", &x, &g, |x, g| {
-            Ok((extensor::relu(x)?, extensor::relu_backward(g, x)?))
-        }),
+        both("relu_fb", &x, &g, |x, g| Ok((extensor::relu(x)?, extensor::relu_backward(g, x)?))),
         both("tanh_fb", &x, &g, |x, g| {
             let y = extensor::tanh(x)?;
             let dx = extensor::tanh_backward(g, &y)?;

@@ -6,8 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Operations of later families, which have cases already. This list only ever gets shorter.
-const NOT_YET: &[&str] = &[
-];
+const NOT_YET: &[&str] = &[];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../extensor/tests/golden")

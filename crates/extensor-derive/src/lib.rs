@@ -40,14 +40,16 @@ fn derive(mut input: DeriveInput) -> syn::Result<Code> {
             return Err(Error::new(data.union_token.span, "a union cannot be a tree"));
         }
     };
-    let parameters: Vec<syn::Ident> = input.generics.type_params().map(|p| p.ident.clone()).collect();
+    let parameters: Vec<syn::Ident> =
+        input.generics.type_params().map(|p| p.ident.clone()).collect();
     let bounds = input.generics.make_where_clause();
     for parameter in parameters {
         bounds.predicates.push(parse_quote!(#parameter: ::extensor::Tree));
     }
     let name = &input.ident;
     let (generics, arguments, bounds) = input.generics.split_for_impl();
-    let visits = shapes.iter().map(|Shape { pattern, visits, .. }| quote!(#pattern => { #(#visits)* }));
+    let visits =
+        shapes.iter().map(|Shape { pattern, visits, .. }| quote!(#pattern => { #(#visits)* }));
     let maps = shapes.iter().map(|Shape { pattern, rebuilt, .. }| quote!(#pattern => #rebuilt));
     // An enum without variants has nothing to match.
     let (visits, maps) = if shapes.is_empty() {

@@ -23,7 +23,7 @@ pub mod random;
 pub mod reduce;
 pub mod reduced;
 pub mod rows;
-pub mod symbol;
 pub mod softmax;
 mod stream;
+pub mod symbol;
 pub mod view;

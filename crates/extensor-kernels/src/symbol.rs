@@ -65,7 +65,8 @@ pub enum Unary {
     Erfc,
     Sigmoid,
     Softplus,
-    NormalCdf,
+    Gelu,
+    GeluSlope,
 }
 
 /// Functions of two numbers; see [`Number`].
@@ -226,7 +227,7 @@ impl Real for Symbol {
     methods!(unary: expm1 Expm1, log Log, log1p Log1p, log2 Log2, log10 Log10, sin Sin, cos Cos);
     methods!(unary: tan Tan, asin Asin, acos Acos, atan Atan, sinh Sinh, cosh Cosh, tanh Tanh);
     methods!(unary: asinh Asinh, acosh Acosh, atanh Atanh, erf Erf, erfc Erfc, sigmoid Sigmoid);
-    methods!(unary: softplus Softplus, normal_cdf NormalCdf);
+    methods!(unary: softplus Softplus, gelu Gelu, gelu_slope GeluSlope);
 }
 
 #[cfg(test)]

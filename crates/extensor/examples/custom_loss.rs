@@ -36,12 +36,8 @@ fn main() -> Result<()> {
         ..Options::named("cauchy")
     };
     let f = |x: &[Tensor]| cauchy(&x[0], &x[1]);
-    let right = check_gradient(
-        f,
-        |g, x| Ok(vec![cauchy_backward(g, &x[0], &x[1])?]),
-        &inputs,
-        &options,
-    )?;
+    let right =
+        check_gradient(f, |g, x| Ok(vec![cauchy_backward(g, &x[0], &x[1])?]), &inputs, &options)?;
     println!("{right}\n");
     assert!(right.passed());
     let wrong = check_gradient(

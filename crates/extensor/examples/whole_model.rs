@@ -48,7 +48,7 @@ impl Norm {
 
 /// `[T, width]` as `[heads, T, width / heads]`.
 fn heads(x: &Tensor) -> Result<Tensor> {
-    transpose(&reshape(x, [TIME, HEADS, WIDTH / HEADS])?, &[1usize, 0, 2])
+    transpose(&reshape(x, [TIME, HEADS, WIDTH / HEADS])?, [1, 0, 2])
 }
 
 fn loss(block: &Block, x: &Tensor, labels: &Tensor) -> Result<Tensor> {
@@ -56,7 +56,7 @@ fn loss(block: &Block, x: &Tensor, labels: &Tensor) -> Result<Tensor> {
     let part = |weight: &Tensor| heads(&linear(&seen, weight, None)?);
     let (q, k, v) = (part(&block.queries)?, part(&block.keys)?, part(&block.values)?);
     let y = scaled_dot_product_attention(&q, &k, &v, None, true, None)?;
-    let y = reshape(&transpose(&y, &[1usize, 0, 2])?, [TIME, WIDTH])?;
+    let y = reshape(&transpose(&y, [1, 0, 2])?, [TIME, WIDTH])?;
     let x = add(x, &linear(&y, &block.output, None)?)?;
     let inner = gelu(&linear(&block.before_mlp.forward(&x)?, &block.up, None)?, false)?;
     let x = add(&x, &linear(&inner, &block.down, None)?)?;

@@ -3,6 +3,7 @@
 use crate::operation::Spec;
 use crate::{DType, Result, Tensor, ops};
 use extensor_kernels::symbol::{Binary, Compare, Program, Step, Unary};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// What a formula gives on tensors of which some are traced: every step is an operation, so the
 /// result can be differentiated.
@@ -42,6 +43,7 @@ fn run(step: &Step, inputs: &[&Tensor], values: &[Tensor], dtype: DType) -> Resu
 }
 
 fn unary(f: Unary, x: &Tensor) -> Result<Tensor> {
+    let constant = |c: f64| Tensor::scalar_of(c, x.dtype());
     match f {
         Unary::Negate => ops::negate(x),
         Unary::Abs => ops::abs(x),
@@ -72,11 +74,14 @@ fn unary(f: Unary, x: &Tensor) -> Result<Tensor> {
         Unary::Tanh => ops::tanh(x),
         Unary::Sigmoid => ops::sigmoid(x),
         Unary::Softplus => ops::softplus(x),
-        Unary::NormalCdf => {
-            // ½·erfc(−x/√2)
-            let constant = |c: f64| Tensor::scalar_of(c, x.dtype());
-            let scaled = ops::multiply(x, &constant(-std::f64::consts::FRAC_1_SQRT_2)?)?;
-            ops::multiply(&ops::erfc(&scaled)?, &constant(0.5)?)
+        Unary::Gelu => ops::gelu(x, false),
+        Unary::GeluSlope => {
+            // ½·erfc(−x/√2) + x·e^(−x²/2)/√(2π)
+            let scaled = ops::multiply(x, &constant(-FRAC_1_SQRT_2)?)?;
+            let below = ops::multiply(&ops::erfc(&scaled)?, &constant(0.5)?)?;
+            let bell = ops::exp(&ops::multiply(&ops::square(x)?, &constant(-0.5)?)?)?;
+            let density = ops::multiply(&bell, &constant(FRAC_1_SQRT_2 * 0.5 * FRAC_2_SQRT_PI)?)?;
+            ops::add(&below, &ops::multiply(x, &density)?)
         }
     }
 }

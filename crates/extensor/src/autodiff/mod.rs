@@ -18,11 +18,11 @@ mod trace;
 mod transform;
 mod tree;
 
+pub use checkpoint::*;
+pub use custom::{custom_jvp, custom_vjp};
+pub use extensor_derive::Tree;
 pub(crate) use formula::formula;
 pub(crate) use pull::backward;
 pub(crate) use trace::{Traced, apply};
-pub use checkpoint::*;
-pub use extensor_derive::Tree;
-pub use custom::{custom_jvp, custom_vjp};
 pub use transform::*;
 pub use tree::*;

@@ -112,10 +112,8 @@ pub(super) struct Walk {
 impl Walk {
     /// Adds a gradient for an output of a call.
     pub fn add(&mut self, node: Arc<Node>, output: usize, grad: Tensor) -> Result<()> {
-        let pending = self
-            .pending
-            .entry(node.id)
-            .or_insert_with(|| Pending { node, grads: SmallVec::new() });
+        let pending =
+            self.pending.entry(node.id).or_insert_with(|| Pending { node, grads: SmallVec::new() });
         if pending.grads.len() <= output {
             pending.grads.resize(output + 1, None);
         }

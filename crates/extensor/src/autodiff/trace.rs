@@ -135,7 +135,8 @@ pub(super) fn note(
     for (k, y) in outputs.iter().enumerate() {
         saved.push(Saved::new(y, needs.output(k, results)));
     }
-    let node = Node::new(Some(Call { op: op.boxed(), parents, inputs, outputs: saved, results, at }));
+    let node =
+        Node::new(Some(Call { op: op.boxed(), parents, inputs, outputs: saved, results, at }));
     let wrap = |(output, value): (usize, Tensor)| {
         if output >= results || !value.dtype().is_float() {
             return value;

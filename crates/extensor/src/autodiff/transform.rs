@@ -281,11 +281,7 @@ pub fn hvp<A: Tree>(f: impl Fn(&A) -> Result<Tensor>, args: &A, tangents: &A) ->
 }
 
 /// [`hvp`] by reverse over reverse: the gradient of the gradient's product with `tangents`.
-pub fn hvp_reverse<A: Tree>(
-    f: impl Fn(&A) -> Result<Tensor>,
-    args: &A,
-    tangents: &A,
-) -> Result<A> {
+pub fn hvp_reverse<A: Tree>(f: impl Fn(&A) -> Result<Tensor>, args: &A, tangents: &A) -> Result<A> {
     let (_, pullback) = vjp(|args| grad(&f, args), args)?;
     pullback.call_once(tangents)
 }

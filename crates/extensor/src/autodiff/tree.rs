@@ -163,7 +163,23 @@ macro_rules! no_leaves {
         }
     )*};
 }
-no_leaves!(bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64, String, &'static str);
+no_leaves!(
+    bool,
+    i8,
+    i16,
+    i32,
+    i64,
+    isize,
+    u8,
+    u16,
+    u32,
+    u64,
+    usize,
+    f32,
+    f64,
+    String,
+    &'static str
+);
 no_leaves!((), crate::Key, crate::DType, crate::Shape);
 
 macro_rules! tuples {

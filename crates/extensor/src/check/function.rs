@@ -67,7 +67,8 @@ pub fn check_grad<A: Tree, B: Tree>(
         let tangents = random_like(key.fold_in(12), &inputs)?;
         let (_, along) = jvp(flat, &inputs, &tangents)?;
         let gradients = pull(&weights, &inputs)?;
-        let ((left, size), (right, other)) = (inner(&weights, &along), inner(&gradients, &tangents));
+        let ((left, size), (right, other)) =
+            (inner(&weights, &along), inner(&gradients, &tangents));
         let tolerance = options.tolerance(report.dtype).relative;
         let bound = tolerance * 1e-3 * (size + other) + f64::MIN_POSITIVE;
         if (left - right).abs().is_nan() || (left - right).abs() > bound {
@@ -116,11 +117,7 @@ pub(crate) fn inner(a: &[Tensor], b: &[Tensor]) -> (f64, f64) {
 /// assert_grad(|x: &Tensor| exp(x), &tensor([0.5, -1.0]), &Options::named("exp"));
 /// ```
 #[track_caller]
-pub fn assert_grad<A: Tree, B: Tree>(
-    f: impl Fn(&A) -> Result<B>,
-    args: &A,
-    options: &Options,
-) {
+pub fn assert_grad<A: Tree, B: Tree>(f: impl Fn(&A) -> Result<B>, args: &A, options: &Options) {
     match check_grad(f, args, options) {
         Ok(report) if report.passed() => {}
         Ok(report) => panic!("{report}"),

@@ -245,11 +245,8 @@ pub(crate) fn backward_of_call(
         }
     }
     if debug::watched() {
-        let needed: SmallVec<[&Tensor; 4]> = if record.needs.inputs() {
-            SmallVec::from_slice(inputs)
-        } else {
-            SmallVec::new()
-        };
+        let needed: SmallVec<[&Tensor; 4]> =
+            if record.needs.inputs() { SmallVec::from_slice(inputs) } else { SmallVec::new() };
         let count = record.results(outputs.len());
         let read = outputs.iter().enumerate().filter(|(k, _)| record.needs.output(*k, count));
         let read: SmallVec<[&Tensor; 2]> = read.map(|(_, y)| *y).collect();
@@ -332,7 +329,9 @@ pub fn forward_derivative(
         return linear_derivative(op, inputs, outputs, tangents);
     }
     let results = &outputs[..record.results(outputs.len())];
-    if matches!(record.class, Class::General | Class::Composite) && tangents.iter().any(Option::is_some) {
+    if matches!(record.class, Class::General | Class::Composite)
+        && tangents.iter().any(Option::is_some)
+    {
         return op.derivative(&Forward { inputs, outputs, tangents });
     }
     let mut total: Vec<Option<Tensor>> = vec![None; results.len()];

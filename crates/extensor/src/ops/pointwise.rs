@@ -177,7 +177,11 @@ pub(crate) fn map_bits<const N: usize>(
     inputs: [&Tensor; N],
     shape: Shape,
 ) -> Result<Tensor> {
-    let inputs = fit_all(op, inputs.map(Tensor::primal), &Spec { shape: shape.clone(), dtype: DType::Bool })?;
+    let inputs = fit_all(
+        op,
+        inputs.map(Tensor::primal),
+        &Spec { shape: shape.clone(), dtype: DType::Bool },
+    )?;
     Tensor::build(op, shape, DType::Bool, |out: &mut [u8]| {
         map::<Wrapping<u8>, u8, N>(predicate, views(&inputs), out)
     })

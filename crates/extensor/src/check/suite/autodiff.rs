@@ -84,9 +84,8 @@ pub(super) fn check(
     }
 
     // The gradient is a function like any other: its pullback is held against its differences.
-    let gradient = |x: &[Tensor]| {
-        grad(|x: &Vec<Tensor>| subject.weighted(x, &weights), &x.to_vec())
-    };
+    let gradient =
+        |x: &[Tensor]| grad(|x: &Vec<Tensor>| subject.weighted(x, &weights), &x.to_vec());
     let pull = |grads: &[Tensor], x: &[Tensor]| {
         let f = |x: &Vec<Tensor>| subject.weighted(x, &weights);
         hvp_reverse(f, &x.to_vec(), &grads.to_vec())
@@ -135,7 +134,9 @@ fn both(
         for (x, y) in a.iter().zip(&b) {
             let error = (x - y).abs() / size / ROUNDING;
             if error.is_nan() || error > 1.0 {
-                return Err(format!("forward over reverse gives {x:?}, reverse over reverse {y:?}"));
+                return Err(format!(
+                    "forward over reverse gives {x:?}, reverse over reverse {y:?}"
+                ));
             }
             worst = worst.max(error);
         }

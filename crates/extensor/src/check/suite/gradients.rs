@@ -3,8 +3,8 @@
 use super::call::{backward, describe, forward, forward_results, results, wanted};
 use super::{Log, Verdict};
 use crate::check::bits::bit_differences;
-use crate::check::gradient::{self, check_pair};
 use crate::check::function::inner;
+use crate::check::gradient::{self, check_pair};
 use crate::check::prepare::random_like;
 use crate::check::{Arrangement, Mode, Options, Report, Step};
 use crate::operation::{Operation, forward_derivative, input_name};

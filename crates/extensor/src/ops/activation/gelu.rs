@@ -20,12 +20,14 @@ const THIRD: [f64; 2] = [0.071_354_813_873_767_85, 2.398_832_395_993_135_5e-9];
 /// assert!((y - 0.34573123063700656).abs() < 1e-15);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn gelu(x: &Tensor, approximate: bool) -> Result<Tensor> {
     Along(Gelu { approximate }).of(x)
 }
 
 /// The gradient of [`gelu`]: `Φ(x) + x·Φ′(x)`, times `grad_output`; `approximate`: the derivative of
 /// that formula.
+#[track_caller]
 pub fn gelu_backward(grad_output: &Tensor, x: &Tensor, approximate: bool) -> Result<Tensor> {
     Along(Gelu { approximate }).backward_at(grad_output, x)
 }

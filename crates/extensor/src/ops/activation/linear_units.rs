@@ -106,11 +106,13 @@ fn errors(bad: &mut crate::ops::samples::Bad) {
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 0.0, 3.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn leaky_relu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     Along(LeakyRelu { alpha }).of(x)
 }
 
 /// The gradient of [`leaky_relu`]: 1 above 0, `alpha` elsewhere (at 0 too), times `grad_output`.
+#[track_caller]
 pub fn leaky_relu_backward(grad_output: &Tensor, x: &Tensor, alpha: f64) -> Result<Tensor> {
     Along(LeakyRelu { alpha }).backward_at(grad_output, x)
 }
@@ -179,11 +181,13 @@ impl Curve for LeakyRelu {
 /// assert_eq!(y.to_vec::<f64>()?, [-2.0, 0.0, 3.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     Along(Elu { alpha }).of(x)
 }
 
 /// The gradient of [`elu`]: 1 above 0, `alpha·eˣ` elsewhere (at 0 too), times `grad_output`.
+#[track_caller]
 pub fn elu_backward(grad_output: &Tensor, x: &Tensor, alpha: f64) -> Result<Tensor> {
     Along(Elu { alpha }).backward_at(grad_output, x)
 }

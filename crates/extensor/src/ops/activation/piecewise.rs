@@ -62,11 +62,13 @@ unary! {
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 0.5, 1.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn hard_tanh(x: &Tensor, min: f64, max: f64) -> Result<Tensor> {
     Along(HardTanh { min, max }).of(x)
 }
 
 /// The gradient of [`hard_tanh`]: `grad_output` where `min < x < max`, 0 elsewhere.
+#[track_caller]
 pub fn hard_tanh_backward(grad_output: &Tensor, x: &Tensor, min: f64, max: f64) -> Result<Tensor> {
     Along(HardTanh { min, max }).backward_at(grad_output, x)
 }

@@ -20,12 +20,14 @@ use smallvec::smallvec;
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 1.0, -1.0, 3.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn prelu(x: &Tensor, alpha: &Tensor) -> Result<Tensor> {
     apply_one(&Prelu, &[x, alpha])
 }
 
 /// The gradients of [`prelu`] for `x` and `alpha`: `(g, 0)` where `x > 0`, `(g·alpha, g·x)`
 /// elsewhere (at 0 too), the second summed to the shape of `alpha`.
+#[track_caller]
 pub fn prelu_backward(
     grad_output: &Tensor,
     x: &Tensor,

@@ -191,11 +191,13 @@ fn errors(bad: &mut Bad) {
 /// assert!((y[2] - 0.25).abs() < 1e-15);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn softmax(x: &Tensor, axis: i64) -> Result<Tensor> {
     apply_one(&Over { rule: Softmax, axis }, &[x])
 }
 
 /// The gradient of [`softmax`]: `y·(g − Σ g·y)`, from the output.
+#[track_caller]
 pub fn softmax_backward(grad_output: &Tensor, output: &Tensor, axis: i64) -> Result<Tensor> {
     backward_at(Softmax, grad_output, output, axis)
 }
@@ -241,11 +243,13 @@ impl Rule for Softmax {
 /// assert_eq!(y.to_vec::<f64>()?, [0.0, -1000.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn log_softmax(x: &Tensor, axis: i64) -> Result<Tensor> {
     apply_one(&Over { rule: LogSoftmax, axis }, &[x])
 }
 
 /// The gradient of [`log_softmax`]: `g − e^y·Σ g`, from the output.
+#[track_caller]
 pub fn log_softmax_backward(grad_output: &Tensor, output: &Tensor, axis: i64) -> Result<Tensor> {
     backward_at(LogSoftmax, grad_output, output, axis)
 }

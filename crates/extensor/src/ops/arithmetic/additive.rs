@@ -20,11 +20,13 @@ macro_rules! additive {
         db = |$g:ident| $db:expr; $formula:literal, $derivative:literal
     ) => {
         $(#[$doc])*
+        #[track_caller]
         pub fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             apply_one(&$Op, &[a, b])
         }
 
         #[doc = concat!("The gradients of [`", stringify!($name), "`]: `", $derivative, "`, each summed to its operand's shape.")]
+        #[track_caller]
         pub fn $backward(
             grad_output: &Tensor,
             a_shape: &[usize],
@@ -125,11 +127,13 @@ additive! {
 /// assert_eq!(extensor::negate(&extensor::tensor([1, -2]))?.to_vec::<i32>()?, [-1, 2]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn negate(x: &Tensor) -> Result<Tensor> {
     apply_one(&Negate, &[x])
 }
 
 /// The gradient of [`negate`]: `−g`.
+#[track_caller]
 pub fn negate_backward(grad_output: &Tensor) -> Result<Tensor> {
     let x = husk(grad_output.shape(), grad_output.dtype())?;
     let [grad] = backward_of(&Negate, grad_output, &[&x], &x)?;
@@ -192,12 +196,14 @@ impl Operation for Negate {
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 0.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn where_(condition: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     apply_one(&Where, &[condition, a, b])
 }
 
 /// The gradients of [`where_`] for `a` and `b`: `g` where each was chosen, 0 elsewhere, summed to
 /// the operand's shape.
+#[track_caller]
 pub fn where_backward(
     grad_output: &Tensor,
     condition: &Tensor,

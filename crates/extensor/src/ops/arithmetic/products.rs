@@ -29,11 +29,13 @@ macro_rules! binary {
             $($field:ident: $setting:expr,)*
     ) => {
         $(#[$doc])*
+        #[track_caller]
         pub fn $name($a: &Tensor, $b: &Tensor) -> Result<Tensor> {
             apply_one(&$Op, &[$a, $b])
         }
 
         #[doc = concat!("The gradients of [`", stringify!($name), "`]: `", $derivative, "`, each in its operand's shape.")]
+        #[track_caller]
         pub fn $backward(grad_output: &Tensor, $a: &Tensor, $b: &Tensor) -> Result<(Tensor, Tensor)> {
             let output = husk(grad_output.shape(), grad_output.dtype())?;
             let [da, db] = backward_of(&$Op, grad_output, &[$a, $b], &output)?;

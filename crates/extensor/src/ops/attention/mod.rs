@@ -29,6 +29,7 @@ const OP: &str = "scaled_dot_product_attention";
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn scaled_dot_product_attention(
     q: &Tensor,
     k: &Tensor,
@@ -44,6 +45,7 @@ pub fn scaled_dot_product_attention(
 /// [`scaled_dot_product_attention`] with what its backward function needs beside the inputs: the
 /// result, and `ln Σ e^(scale·q·k)` over the keys of each query, `[…, T]` (in `f32` for the 16-bit
 /// dtypes), −∞ where a query may look at nothing.
+#[track_caller]
 pub fn scaled_dot_product_attention_with_logsumexp(
     q: &Tensor,
     k: &Tensor,
@@ -75,6 +77,7 @@ pub fn scaled_dot_product_attention_with_logsumexp(
 /// assert_eq!(dv.to_vec::<f64>()?, [1.5, 0.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn scaled_dot_product_attention_backward(
     grad_output: &Tensor,
     [q, k, v]: [&Tensor; 3],

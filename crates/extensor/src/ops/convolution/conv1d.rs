@@ -20,6 +20,7 @@ use smallvec::smallvec;
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 4.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn conv1d(
     x: &Tensor,
     weight: &Tensor,
@@ -37,6 +38,7 @@ pub fn conv1d(
 }
 
 /// The gradients of [`conv1d`] for `x`, `weight` and `bias`.
+#[track_caller]
 pub fn conv1d_backward(
     grad_output: &Tensor,
     x: &Tensor,

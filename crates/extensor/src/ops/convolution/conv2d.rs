@@ -27,6 +27,7 @@ use smallvec::smallvec;
 /// assert_eq!(y.to_vec::<f64>()?, [-3.5, -3.5, -3.5, -3.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn conv2d(
     x: &Tensor,
     weight: &Tensor,
@@ -44,6 +45,7 @@ pub fn conv2d(
 }
 
 /// The gradients of [`conv2d`] for `x`, `weight` and `bias`.
+#[track_caller]
 pub fn conv2d_backward(
     grad_output: &Tensor,
     x: &Tensor,

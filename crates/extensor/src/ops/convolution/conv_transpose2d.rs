@@ -25,6 +25,7 @@ use smallvec::smallvec;
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[expect(clippy::too_many_arguments, reason = "these are the parameters that it has")]
+#[track_caller]
 pub fn conv_transpose2d(
     x: &Tensor,
     weight: &Tensor,
@@ -45,6 +46,7 @@ pub fn conv_transpose2d(
 
 /// The gradients of [`conv_transpose2d`] for `x`, `weight` and `bias`.
 #[expect(clippy::too_many_arguments, reason = "these are the parameters that it has")]
+#[track_caller]
 pub fn conv_transpose2d_backward(
     grad_output: &Tensor,
     x: &Tensor,

@@ -30,11 +30,13 @@ use smallvec::smallvec;
 /// assert!((400..600).contains(&kept.iter().filter(|k| **k).count()));
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn dropout(x: &Tensor, p: f64, key: Key) -> Result<(Tensor, Tensor)> {
     both(&Dropout { grain: &EACH, p, key, training: true }, x)
 }
 
 /// The gradient of [`dropout`]: `grad_output/(1 − p)` where the mask is true, 0 elsewhere.
+#[track_caller]
 pub fn dropout_backward(grad_output: &Tensor, mask: &Tensor, p: f64) -> Result<Tensor> {
     backward_at(&EACH, grad_output, mask, p)
 }
@@ -52,12 +54,14 @@ pub fn dropout_backward(grad_output: &Tensor, mask: &Tensor, p: f64) -> Result<T
 /// }
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn dropout2d(x: &Tensor, p: f64, key: Key) -> Result<(Tensor, Tensor)> {
     both(&Dropout { grain: &CHANNELS, p, key, training: true }, x)
 }
 
 /// The gradient of [`dropout2d`]: `grad_output/(1 − p)` where the mask, of shape `[N, C, 1, 1]`, is
 /// true, 0 elsewhere.
+#[track_caller]
 pub fn dropout2d_backward(grad_output: &Tensor, mask: &Tensor, p: f64) -> Result<Tensor> {
     backward_at(&CHANNELS, grad_output, mask, p)
 }

@@ -20,6 +20,7 @@ use smallvec::smallvec;
 /// assert_eq!(clip(&tensor([-2, 5]), None, 3.0)?.to_vec::<i32>()?, [-2, 3]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn clip(
     x: &Tensor,
     min: impl Into<Option<f64>>,
@@ -29,6 +30,7 @@ pub fn clip(
 }
 
 /// The gradient of [`clip`]: `grad_output` where `x` is strictly between the bounds, 0 elsewhere.
+#[track_caller]
 pub fn clip_backward(
     grad_output: &Tensor,
     x: &Tensor,

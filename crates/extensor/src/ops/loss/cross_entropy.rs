@@ -21,6 +21,7 @@ use extensor_kernels::reduce::{Targets, class_gradients, class_losses, slice_mea
 /// assert_eq!(loss.to_vec::<f64>()?, [2f64.ln(), 1e4]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn cross_entropy(
     logits: &Tensor,
     targets: &Tensor,
@@ -33,6 +34,7 @@ pub fn cross_entropy(
 /// The gradients of [`cross_entropy`]: for the logits `p·Σ t − t`, which is `p − t` where
 /// probabilities add up to 1; for targets that are probabilities `−(1 − label_smoothing)·ln p`; each
 /// times `grad_output`, over the number of losses for a mean.
+#[track_caller]
 pub fn cross_entropy_backward(
     grad_output: &Tensor,
     logits: &Tensor,

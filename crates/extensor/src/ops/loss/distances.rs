@@ -29,6 +29,7 @@ fn apart(s: &mut Sampler, shape: &[usize], kinks: &[f64]) -> [Tensor; 2] {
 /// assert_eq!(loss.item::<f64>()?, 2.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn mean_squared_error(
     predictions: &Tensor,
     targets: &Tensor,
@@ -39,6 +40,7 @@ pub fn mean_squared_error(
 
 /// The gradients of [`mean_squared_error`]: `(2·(x − t), −2·(x − t))`, times `grad_output`, over the
 /// number of elements for a mean.
+#[track_caller]
 pub fn mean_squared_error_backward(
     grad_output: &Tensor,
     predictions: &Tensor,
@@ -91,6 +93,7 @@ impl Loss for MeanSquaredError {
 /// assert_eq!(loss.item::<f64>()?, 1.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn mean_absolute_error(
     predictions: &Tensor,
     targets: &Tensor,
@@ -101,6 +104,7 @@ pub fn mean_absolute_error(
 
 /// The gradients of [`mean_absolute_error`]: the sign of `x − t`, and of `t − x`, times `grad_output`,
 /// over the number of elements for a mean; 0 where both are equal.
+#[track_caller]
 pub fn mean_absolute_error_backward(
     grad_output: &Tensor,
     predictions: &Tensor,
@@ -163,6 +167,7 @@ impl Loss for MeanAbsoluteError {
 /// assert_eq!(loss.to_vec::<f64>()?, [0.125, 2.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn smooth_l1_loss(
     predictions: &Tensor,
     targets: &Tensor,
@@ -174,6 +179,7 @@ pub fn smooth_l1_loss(
 
 /// The gradients of [`smooth_l1_loss`]: `d/beta` where `|d| < beta`, the sign of `d` elsewhere, times
 /// `grad_output`, over the number of elements for a mean; and that negated.
+#[track_caller]
 pub fn smooth_l1_loss_backward(
     grad_output: &Tensor,
     predictions: &Tensor,
@@ -262,6 +268,7 @@ impl Loss for SmoothL1 {
 /// assert_eq!(loss.to_vec::<f64>()?, [0.125, 2.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn huber_loss(
     predictions: &Tensor,
     targets: &Tensor,
@@ -273,6 +280,7 @@ pub fn huber_loss(
 
 /// The gradients of [`huber_loss`]: `d` held within ±`delta`, times `grad_output`, over the number of
 /// elements for a mean; and that negated.
+#[track_caller]
 pub fn huber_loss_backward(
     grad_output: &Tensor,
     predictions: &Tensor,

@@ -12,12 +12,14 @@ use crate::ops::record::Input;
 /// assert_eq!(loss.to_vec::<f64>()?, [1.5, 0.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn hinge_loss(predictions: &Tensor, targets: &Tensor, reduction: Reduce) -> Result<Tensor> {
     Elementwise::of(Hinge, predictions, targets, reduction)
 }
 
 /// The gradient of [`hinge_loss`] for the predictions: `−t` where `x·t < 1`, 0 elsewhere, times
 /// `grad_output`, over the number of elements for a mean.
+#[track_caller]
 pub fn hinge_loss_backward(
     grad_output: &Tensor,
     predictions: &Tensor,
@@ -89,6 +91,7 @@ impl Loss for Hinge {
 /// assert_eq!(loss.item::<f64>()?, 0.25 * 0.25 * 2f64.ln());
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn focal_loss(
     logits: &Tensor,
     targets: &Tensor,
@@ -100,6 +103,7 @@ pub fn focal_loss(
 }
 
 /// The gradient of [`focal_loss`] for the logits.
+#[track_caller]
 pub fn focal_loss_backward(
     grad_output: &Tensor,
     logits: &Tensor,

@@ -25,6 +25,7 @@ const LEAST_LOG: f64 = -100.0;
 /// assert_eq!(loss.to_vec::<f64>()?, [2f64.ln(), 100.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn binary_cross_entropy(
     predictions: &Tensor,
     targets: &Tensor,
@@ -36,6 +37,7 @@ pub fn binary_cross_entropy(
 /// The gradients of [`binary_cross_entropy`]: `((x − t)/(x(1 − x)), ln(1 − x) − ln x)`, times
 /// `grad_output`, over the number of elements for a mean. Where `x(1 − x) < 1e-10` it uses 1e-10, and
 /// stays finite.
+#[track_caller]
 pub fn binary_cross_entropy_backward(
     grad_output: &Tensor,
     predictions: &Tensor,
@@ -127,6 +129,7 @@ pub(super) fn of_logit<R: Real>(x: R, t: R, log: R) -> R {
 /// assert_eq!(loss.to_vec::<f64>()?, [2f64.ln(), 1e4]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn binary_cross_entropy_with_logits(
     logits: &Tensor,
     targets: &Tensor,
@@ -137,6 +140,7 @@ pub fn binary_cross_entropy_with_logits(
 
 /// The gradients of [`binary_cross_entropy_with_logits`]: `(1/(1 + e⁻ˣ) − t, −x)`, times
 /// `grad_output`, over the number of elements for a mean.
+#[track_caller]
 pub fn binary_cross_entropy_with_logits_backward(
     grad_output: &Tensor,
     logits: &Tensor,
@@ -201,6 +205,7 @@ impl Loss for BinaryCrossEntropyWithLogits {
 /// assert_eq!(loss.item::<f64>()?, 2f64.ln());
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn kl_divergence(
     log_predictions: &Tensor,
     targets: &Tensor,
@@ -211,6 +216,7 @@ pub fn kl_divergence(
 
 /// The gradients of [`kl_divergence`]: `(−t, ln t + 1 − x)`, times `grad_output`, over the number of
 /// elements for a mean. Where `t < 1e-10` the logarithm is that of 1e-10, and the gradient finite.
+#[track_caller]
 pub fn kl_divergence_backward(
     grad_output: &Tensor,
     log_predictions: &Tensor,

@@ -19,6 +19,7 @@ use smallvec::{SmallVec, smallvec};
 /// assert_eq!(y.to_vec::<f64>()?, [3.5, 7.5, 11.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     match bias {
         Some(bias) => apply_one(&Linear, &[x, weight, bias]),
@@ -27,6 +28,7 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
 }
 
 /// The gradients of [`linear`] for `x`, `weight` and `bias`: `(g·weight, gᵀ·x, Σ g)`.
+#[track_caller]
 pub fn linear_backward(
     grad_output: &Tensor,
     x: &Tensor,

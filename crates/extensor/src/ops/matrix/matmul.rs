@@ -22,11 +22,13 @@ use smallvec::smallvec;
 /// assert_eq!(matmul(&a, &tensor([1.0, 1.0]))?.to_vec::<f64>()?, [3.0, 7.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     apply_one(&MatMul, &[a, b])
 }
 
 /// The gradients of [`matmul`]: `(g·bᵀ, aᵀ·g)`, each summed to its operand's shape.
+#[track_caller]
 pub fn matmul_backward(grad_output: &Tensor, a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor)> {
     pair(&MatMul, grad_output, a, b)
 }

@@ -16,11 +16,13 @@ use smallvec::smallvec;
 /// assert_eq!(dot(&tensor([1.0, 2.0]), &tensor([3.0, 4.0]))?.item::<f64>()?, 11.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     apply_one(&Dot, &[a, b])
 }
 
 /// The gradients of [`dot`]: `(g·b, g·a)`.
+#[track_caller]
 pub fn dot_backward(grad_output: &Tensor, a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor)> {
     pair(&Dot, grad_output, a, b)
 }
@@ -33,11 +35,13 @@ pub fn dot_backward(grad_output: &Tensor, a: &Tensor, b: &Tensor) -> Result<(Ten
 /// assert_eq!(y.to_vec::<f64>()?, [3.0, 4.0, 6.0, 8.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn outer(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     apply_one(&Outer, &[a, b])
 }
 
 /// The gradients of [`outer`]: `(g·b, gᵀ·a)`.
+#[track_caller]
 pub fn outer_backward(grad_output: &Tensor, a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor)> {
     pair(&Outer, grad_output, a, b)
 }

@@ -57,6 +57,7 @@ pub struct BatchNorm {
 /// assert_eq!(later.output.to_vec::<f64>()?[0], 0.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn batch_norm2d(
     x: &Tensor,
     gamma: &Tensor,
@@ -83,6 +84,7 @@ pub fn batch_norm2d(
 /// The gradients of [`batch_norm2d`] for `x`, `gamma` and `beta`, from the statistics it returned:
 /// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))·rstd, Σ g·x̂, Σ g)` with `gγ = grad_output·gamma` where it was
 /// `training`; otherwise the first is `gγ·rstd`.
+#[track_caller]
 pub fn batch_norm2d_backward(
     grad_output: &Tensor,
     x: &Tensor,

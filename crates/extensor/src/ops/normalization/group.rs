@@ -20,6 +20,7 @@ use crate::{DType, Result, Shape, Tensor};
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 1.0, 1.0, -1.0, -2.0, 2.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn group_norm(
     x: &Tensor,
     gamma: Option<&Tensor>,
@@ -33,6 +34,7 @@ pub fn group_norm(
 
 /// The gradients of [`group_norm`] for `x`, `gamma` and `beta`:
 /// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))/√(variance + eps), Σ g·x̂, Σ g)`, where `gγ = grad_output·gamma`.
+#[track_caller]
 pub fn group_norm_backward(
     grad_output: &Tensor,
     x: &Tensor,
@@ -52,6 +54,7 @@ pub fn group_norm_backward(
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 1.0, 1.0, -1.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn instance_norm(
     x: &Tensor,
     gamma: Option<&Tensor>,
@@ -63,6 +66,7 @@ pub fn instance_norm(
 
 /// The gradients of [`instance_norm`] for `x`, `gamma` and `beta`:
 /// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))/√(variance + eps), Σ g·x̂, Σ g)`, where `gγ = grad_output·gamma`.
+#[track_caller]
 pub fn instance_norm_backward(
     grad_output: &Tensor,
     x: &Tensor,

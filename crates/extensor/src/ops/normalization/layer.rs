@@ -23,6 +23,7 @@ const SHAPE: Parameter = required("normalized_shape", "the sizes of the last axe
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 3.0, 1.0, -1.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn layer_norm(
     x: &Tensor,
     gamma: Option<&Tensor>,
@@ -36,6 +37,7 @@ pub fn layer_norm(
 
 /// The gradients of [`layer_norm`] for `x`, `gamma` and `beta`:
 /// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))/√(variance + eps), Σ g·x̂, Σ g)`, where `gγ = grad_output·gamma`.
+#[track_caller]
 pub fn layer_norm_backward(
     grad_output: &Tensor,
     x: &Tensor,
@@ -61,6 +63,7 @@ pub fn layer_norm_backward(
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 1.0, -2.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn rms_norm(
     x: &Tensor,
     gamma: Option<&Tensor>,
@@ -73,6 +76,7 @@ pub fn rms_norm(
 
 /// The gradients of [`rms_norm`] for `x` and `gamma`:
 /// `((gγ − x̂·mean(gγ·x̂))/√(mean(x²) + eps), Σ g·x̂)`, where `gγ = grad_output·gamma`.
+#[track_caller]
 pub fn rms_norm_backward(
     grad_output: &Tensor,
     x: &Tensor,

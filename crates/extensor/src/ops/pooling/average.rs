@@ -8,7 +8,7 @@ use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::shape::{bad_parameter, required};
 use crate::tensor::match_float;
-use crate::{DType, Error, Result, Shape, Tensor, ops};
+use crate::{DType, Error, Pair, Result, Shape, Tensor, ops};
 use extensor_kernels::pool::{self, Kind, Planes, Windows};
 use smallvec::smallvec;
 
@@ -19,27 +19,32 @@ use smallvec::smallvec;
 /// ```
 /// use extensor::{avgpool2d, tensor};
 /// let x = tensor([[[1.0, 5.0, 2.0, 0.0], [2.0, 4.0, 8.0, 6.0]]]);
-/// assert_eq!(avgpool2d(&x, [2, 2], None, [0, 0])?.to_vec::<f64>()?, [3.0, 4.0]);
+/// assert_eq!(avgpool2d(&x, 2, None, 0)?.to_vec::<f64>()?, [3.0, 4.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn avgpool2d(
     x: &Tensor,
-    kernel_size: [usize; 2],
+    kernel_size: impl Into<Pair>,
     stride: impl Into<Option<[usize; 2]>>,
-    padding: [usize; 2],
+    padding: impl Into<Pair>,
 ) -> Result<Tensor> {
-    apply_one(&AvgPool2d { window: Sliding::new(kernel_size, stride.into(), padding) }, &[x])
+    apply_one(
+        &AvgPool2d { window: Sliding::from_pairs("avgpool2d", kernel_size, stride, padding)? },
+        &[x],
+    )
 }
 
 /// The gradient of [`avgpool2d`] for an input of `input_shape`: each window's share, added up.
+#[track_caller]
 pub fn avgpool2d_backward(
     grad_output: &Tensor,
     input_shape: &[usize],
-    kernel_size: [usize; 2],
+    kernel_size: impl Into<Pair>,
     stride: impl Into<Option<[usize; 2]>>,
-    padding: [usize; 2],
+    padding: impl Into<Pair>,
 ) -> Result<Tensor> {
-    let window = Sliding::new(kernel_size, stride.into(), padding);
+    let window = Sliding::from_pairs("avgpool2d", kernel_size, stride, padding)?;
     pull(&AvgPool2d { window }, grad_output, input_shape)
 }
 
@@ -51,11 +56,13 @@ pub fn avgpool2d_backward(
 /// assert_eq!((y.shape().to_vec(), y.to_vec::<f64>()?), (vec![1, 1, 1], vec![2.5]));
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn global_avgpool2d(x: &Tensor) -> Result<Tensor> {
     apply_one(&GlobalAvgPool2d, &[x])
 }
 
 /// The gradient of [`global_avgpool2d`] for an input of `input_shape`: `g/(H·W)` everywhere.
+#[track_caller]
 pub fn global_avgpool2d_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     pull(&GlobalAvgPool2d, grad_output, input_shape)
 }
@@ -70,12 +77,14 @@ pub fn global_avgpool2d_backward(grad_output: &Tensor, input_shape: &[usize]) ->
 /// assert_eq!(y.to_vec::<f64>()?, [3.0, 5.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn adaptive_avgpool2d(x: &Tensor, output_size: [usize; 2]) -> Result<Tensor> {
     apply_one(&AdaptiveAvgPool2d { size: output_size }, &[x])
 }
 
 /// The gradient of [`adaptive_avgpool2d`] for an input of `input_shape`: each window's share, added
 /// up.
+#[track_caller]
 pub fn adaptive_avgpool2d_backward(
     grad_output: &Tensor,
     input_shape: &[usize],

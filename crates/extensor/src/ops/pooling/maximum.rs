@@ -7,7 +7,7 @@ use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::shape::bad_shape;
 use crate::tensor::match_float;
-use crate::{DType, Error, Result, Shape, Tensor, ops};
+use crate::{DType, Error, Pair, Result, Shape, Tensor, ops};
 use extensor_kernels::pool;
 use smallvec::smallvec;
 
@@ -18,15 +18,16 @@ use smallvec::smallvec;
 /// ```
 /// use extensor::{maxpool2d, tensor};
 /// let x = tensor([[[1.0, 5.0, 2.0, 0.0], [3.0, 4.0, 8.0, 8.0]]]);
-/// let y = maxpool2d(&x, [2, 2], None, [0, 0])?;
+/// let y = maxpool2d(&x, 2, None, 0)?;
 /// assert_eq!(y.to_vec::<f64>()?, [5.0, 8.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn maxpool2d(
     x: &Tensor,
-    kernel_size: [usize; 2],
+    kernel_size: impl Into<Pair>,
     stride: impl Into<Option<[usize; 2]>>,
-    padding: [usize; 2],
+    padding: impl Into<Pair>,
 ) -> Result<Tensor> {
     Ok(maxpool2d_with_indices(x, kernel_size, stride, padding)?.0)
 }
@@ -37,17 +38,18 @@ pub fn maxpool2d(
 /// ```
 /// use extensor::{maxpool2d_with_indices, tensor};
 /// let x = tensor([[[1.0, 5.0, 2.0, 0.0], [3.0, 4.0, 8.0, 8.0]]]);
-/// let (_, indices) = maxpool2d_with_indices(&x, [2, 2], None, [0, 0])?;
+/// let (_, indices) = maxpool2d_with_indices(&x, 2, None, 0)?;
 /// assert_eq!(indices.to_vec::<i64>()?, [1, 6]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn maxpool2d_with_indices(
     x: &Tensor,
-    kernel_size: [usize; 2],
+    kernel_size: impl Into<Pair>,
     stride: impl Into<Option<[usize; 2]>>,
-    padding: [usize; 2],
+    padding: impl Into<Pair>,
 ) -> Result<(Tensor, Tensor)> {
-    let op = MaxPool2d { window: Sliding::new(kernel_size, stride.into(), padding) };
+    let op = MaxPool2d { window: Sliding::from_pairs("maxpool2d", kernel_size, stride, padding)? };
     let mut outputs = apply(&op, &[x])?;
     let indices = outputs.swap_remove(1);
     Ok((outputs.swap_remove(0), indices))
@@ -59,20 +61,21 @@ pub fn maxpool2d_with_indices(
 /// ```
 /// use extensor::{maxpool2d_backward, tensor};
 /// let (g, indices) = (tensor([[[10.0, 20.0]]]), tensor([[[1i64, 6]]]));
-/// let dx = maxpool2d_backward(&g, &indices, &[1, 2, 4], [2, 2], None, [0, 0])?;
+/// let dx = maxpool2d_backward(&g, &indices, &[1, 2, 4], 2, None, 0)?;
 /// assert_eq!(dx.to_vec::<f64>()?, [0.0, 10.0, 0.0, 0.0, 0.0, 0.0, 20.0, 0.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn maxpool2d_backward(
     grad_output: &Tensor,
     indices: &Tensor,
     input_shape: &[usize],
-    kernel_size: [usize; 2],
+    kernel_size: impl Into<Pair>,
     stride: impl Into<Option<[usize; 2]>>,
-    padding: [usize; 2],
+    padding: impl Into<Pair>,
 ) -> Result<Tensor> {
     let name = "maxpool2d_backward";
-    let op = MaxPool2d { window: Sliding::new(kernel_size, stride.into(), padding) };
+    let op = MaxPool2d { window: Sliding::from_pairs("maxpool2d", kernel_size, stride, padding)? };
     let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
     let expected = op.infer(&[&x])?.swap_remove(1);
     if *indices.shape() != expected.shape {

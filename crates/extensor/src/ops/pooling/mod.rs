@@ -10,7 +10,7 @@ use crate::ops::params::Params;
 use crate::ops::record::Parameter;
 use crate::ops::samples::Bad;
 use crate::ops::shape::{bad_parameter, bad_shape, optional, required};
-use crate::{DType, Error, Result, Shape, Tensor};
+use crate::{DType, Error, Pair, Result, Shape, Tensor};
 use extensor_kernels::native::Native;
 use extensor_kernels::pool::{Kind, Planes, Windows};
 
@@ -36,6 +36,21 @@ struct Sliding {
 impl Sliding {
     fn new(kernel: [usize; 2], stride: Option<[usize; 2]>, padding: [usize; 2]) -> Sliding {
         Sliding { kernel, stride: stride.unwrap_or(kernel), padding }
+    }
+
+    /// The same from numbers that may be negative.
+    fn from_pairs(
+        op: &'static str,
+        kernel_size: impl Into<Pair>,
+        stride: impl Into<Option<[usize; 2]>>,
+        padding: impl Into<Pair>,
+    ) -> Result<Sliding> {
+        let sizes = |parameter: &'static str, Pair(given): Pair| match given.map(usize::try_from) {
+            [Ok(down), Ok(right)] => Ok([down, right]),
+            _ => Err(bad_parameter(op, parameter, "sizes of at least 0", given)),
+        };
+        let kernel = sizes("kernel_size", kernel_size.into())?;
+        Ok(Sliding::new(kernel, stride.into(), sizes("padding", padding.into())?))
     }
 
     fn from_params(op: &'static str, p: &Params) -> Result<Sliding> {

@@ -61,11 +61,13 @@ macro_rules! extreme {
         $name:ident, $backward:ident, $Op:ident: $kernel:path, $formula:literal, $sign:literal
     ) => {
         $(#[$doc])*
+        #[track_caller]
         pub fn $name(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
             Reduction::new(axes, keepdims, $Op).of(x)
         }
 
         #[doc = concat!("The gradient of [`", stringify!($name), "`]: `grad_output`, shared equally among all elements equal to the result.")]
+        #[track_caller]
         pub fn $backward(
             grad_output: &Tensor,
             x: &Tensor,
@@ -170,6 +172,7 @@ const AXIS: Parameter = Parameter {
 macro_rules! position {
     ($(#[$doc:meta])* $name:ident, $Op:ident: $which:ident, $formula:literal) => {
         $(#[$doc])*
+        #[track_caller]
         pub fn $name(x: &Tensor, axis: impl Into<Option<i64>>, keepdims: bool) -> Result<Tensor> {
             Reduction::new(one_or_all(axis.into()), keepdims, $Op).of(x)
         }
@@ -301,6 +304,7 @@ position! {
 macro_rules! quantifier {
     ($(#[$doc:meta])* $name:ident, $Op:ident: $kernel:path, $formula:literal, $conventions:literal) => {
         $(#[$doc])*
+        #[track_caller]
         pub fn $name(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
             Reduction::new(axes, keepdims, $Op).of(x)
         }

@@ -343,11 +343,13 @@ pub(super) fn bad_masks(bad: &mut Bad) {
 /// assert_eq!(sum(&x, [-1], true)?.shape(), [2, 1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn sum(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, Sum).of(x)
 }
 
 /// The gradient of [`sum`]: `grad_output` for every term. A broadcast view: no memory is written.
+#[track_caller]
 pub fn sum_backward(
     grad_output: &Tensor,
     input_shape: &[usize],
@@ -403,11 +405,13 @@ impl Rule for Sum {
 /// assert_eq!(mean(&x, 1, false)?.to_vec::<f64>()?, [1.5, 3.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn mean(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, Mean).of(x)
 }
 
 /// The gradient of [`mean`]: `grad_output / n` for every term. A broadcast view.
+#[track_caller]
 pub fn mean_backward(
     grad_output: &Tensor,
     input_shape: &[usize],

@@ -22,12 +22,14 @@ use extensor_kernels::reduce;
 /// assert_eq!(prod(&tensor([[1, 2], [3, 4]]), 1, false)?.to_vec::<i32>()?, [2, 12]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn prod(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, Prod).of(x)
 }
 
 /// The gradient of [`prod`]: the product of all the other elements, times `grad_output`, from input
 /// and output; right with any number of zeros.
+#[track_caller]
 pub fn prod_backward(
     grad_output: &Tensor,
     x: &Tensor,

@@ -22,12 +22,14 @@ use smallvec::smallvec;
 /// assert_eq!(y.to_vec::<i32>()?, [1, 3, 6, 4, 9, 15]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn cumsum(x: &Tensor, axis: i64) -> Result<Tensor> {
     let reverse = false;
     apply_one(&Cumsum { axis, reverse }, &[x])
 }
 
 /// The gradient of [`cumsum`]: the running sum of `grad_output` from the other end.
+#[track_caller]
 pub fn cumsum_backward(grad_output: &Tensor, axis: i64) -> Result<Tensor> {
     let reverse = false;
     let x = husk(grad_output.shape(), grad_output.dtype())?;

@@ -88,11 +88,13 @@ fn bad_spread(bad: &mut Bad) {
 /// assert_eq!(variance(&x, .., 1, false)?.item::<f64>()?, 5.0 / 3.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn variance(x: &Tensor, axes: impl Into<Axes>, ddof: usize, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, Variance { ddof }).of(x)
 }
 
 /// The gradient of [`variance`]: `2(x − mean)/(n − ddof)`, times `grad_output`.
+#[track_caller]
 pub fn variance_backward(
     grad_output: &Tensor,
     x: &Tensor,
@@ -155,12 +157,14 @@ impl Rule for Variance {
 /// assert_eq!(std(&tensor([1.0, 3.0]), .., 0, false)?.item::<f64>()?, 1.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn std(x: &Tensor, axes: impl Into<Axes>, ddof: usize, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, Std { ddof }).of(x)
 }
 
 /// The gradient of [`std()`]: `(x − mean)/((n − ddof)·y)`, times `grad_output`, from input and output.
 /// Where `y < 1e-10` it uses 1e-10, and stays finite.
+#[track_caller]
 pub fn std_backward(
     grad_output: &Tensor,
     x: &Tensor,
@@ -234,12 +238,14 @@ impl Rule for Std {
 /// assert_eq!(norm(&tensor([3.0, -4.0]), .., false)?.item::<f64>()?, 5.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn norm(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, Norm).of(x)
 }
 
 /// The gradient of [`norm`]: `x/y`, times `grad_output`, from input and output. Where `y < 1e-10` it
 /// uses 1e-10, and stays finite; at 0 it is 0.
+#[track_caller]
 pub fn norm_backward(
     grad_output: &Tensor,
     x: &Tensor,
@@ -308,6 +314,7 @@ impl Rule for Norm {
 /// assert_eq!(y, 1000.0 + 2f64.ln());
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn logsumexp(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, LogSumExp).of(x)
 }
@@ -316,6 +323,7 @@ pub fn logsumexp(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Te
 ///
 /// It is made from the input alone: `e^(x − y)` would have the rounding error of `y`, which for
 /// large numbers is that of many units, in its exponent.
+#[track_caller]
 pub fn logsumexp_backward(
     grad_output: &Tensor,
     x: &Tensor,

@@ -18,12 +18,14 @@ use smallvec::{SmallVec, smallvec};
 /// assert_eq!(squeeze(&x, -1)?.shape(), [1, 2]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn squeeze(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
     let axes = axes.into();
     apply_one(&Squeeze { axes }, &[x])
 }
 
 /// The gradient of [`squeeze`]: `grad_output` in the input's shape.
+#[track_caller]
 pub fn squeeze_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     refill("squeeze_backward", grad_output, input_shape)
 }
@@ -125,12 +127,14 @@ impl Operation for Squeeze {
 /// assert_eq!(expand_dims(&x, [0, 2])?.shape(), [1, 2, 1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn expand_dims(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
     let axes = axes.into();
     apply_one(&ExpandDims { axes }, &[x])
 }
 
 /// The gradient of [`expand_dims`]: `grad_output` in the input's shape.
+#[track_caller]
 pub fn expand_dims_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     refill("expand_dims_backward", grad_output, input_shape)
 }
@@ -236,12 +240,14 @@ impl Operation for ExpandDims {
 /// assert_eq!(flatten(&x, 0, -1)?.shape(), [24]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn flatten(x: &Tensor, start_axis: i64, end_axis: i64) -> Result<Tensor> {
     let op = Flatten { start_axis, end_axis };
     apply_one(&op, &[x])
 }
 
 /// The gradient of [`flatten`]: `grad_output` in the input's shape.
+#[track_caller]
 pub fn flatten_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     refill("flatten_backward", grad_output, input_shape)
 }

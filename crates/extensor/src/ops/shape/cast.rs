@@ -29,11 +29,13 @@ use smallvec::smallvec;
 /// assert_eq!(cast(&x, DType::Bool)?.to_vec::<bool>()?, [true; 4]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn cast(x: &Tensor, dtype: DType) -> Result<Tensor> {
     apply_one(&Cast { dtype }, &[x])
 }
 
 /// The gradient of [`cast`]: `grad_output` in the dtype of the input.
+#[track_caller]
 pub fn cast_backward(grad_output: &Tensor, input_dtype: DType) -> Result<Tensor> {
     let x = husk(grad_output.shape(), input_dtype)?;
     let dtype = grad_output.dtype();

@@ -21,12 +21,14 @@ use smallvec::{SmallVec, smallvec};
 /// assert_eq!(y.to_vec::<i32>()?, [1, 2, 1, 2, 1, 2, 1, 2]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn tile(x: &Tensor, repeats: impl Integers) -> Result<Tensor> {
     let repeats = repeats.integers();
     apply_one(&Tile { repeats }, &[x])
 }
 
 /// The gradient of [`tile`]: `grad_output` summed over the repetitions.
+#[track_caller]
 pub fn tile_backward(
     grad_output: &Tensor,
     input_shape: &[usize],
@@ -145,12 +147,14 @@ impl Operation for Tile {
 /// assert_eq!(y.to_vec::<f64>()?, [0.5, 1.0, 2.0, 0.5, 0.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn pad(x: &Tensor, pads: impl AsRef<[(i64, i64)]>, value: f64) -> Result<Tensor> {
     let pads = SmallVec::from_slice(pads.as_ref());
     apply_one(&Pad { pads, value }, &[x])
 }
 
 /// The gradient of [`pad`]: the part of `grad_output` that `x` became. A view.
+#[track_caller]
 pub fn pad_backward(
     grad_output: &Tensor,
     input_shape: &[usize],

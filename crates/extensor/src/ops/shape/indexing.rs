@@ -62,11 +62,13 @@ pub(crate) fn slice_of(positions: &Tensor) -> &[i64] {
 /// assert_eq!(y.to_vec::<i32>()?, [3, 1, 5, 5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn gather(x: &Tensor, index: &Tensor, axis: i64) -> Result<Tensor> {
     apply_one(&Gather { axis }, &[x, index])
 }
 
 /// The gradient of [`gather`] for `x`: each element of `grad_output` added where it was picked.
+#[track_caller]
 pub fn gather_backward(
     grad_output: &Tensor,
     index: &Tensor,
@@ -184,11 +186,13 @@ impl Operation for Gather {
 /// assert_eq!(y.to_vec::<i32>()?, [5, 6, 1, 2, 5, 6]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn take(x: &Tensor, index: &Tensor, axis: i64) -> Result<Tensor> {
     apply_one(&Take { axis }, &[x, index])
 }
 
 /// The gradient of [`take`] for `x`: each row of `grad_output` added where it was taken.
+#[track_caller]
 pub fn take_backward(
     grad_output: &Tensor,
     index: &Tensor,
@@ -307,11 +311,13 @@ impl Operation for Take {
 /// assert_eq!(y.to_vec::<f64>()?, [3.0, 4.0, 1.0, 2.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
     apply_one(&Embedding, &[weight, index])
 }
 
 /// The gradient of [`embedding`] for the table: each row of `grad_output` added to its row's.
+#[track_caller]
 pub fn embedding_backward(
     grad_output: &Tensor,
     index: &Tensor,

@@ -19,6 +19,7 @@ use std::borrow::Borrow;
 /// assert_eq!(y.to_vec::<i32>()?, [1, 3, 4, 2, 5, 6]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn concatenate(tensors: &[impl Borrow<Tensor>], axis: i64) -> Result<Tensor> {
     let tensors: SmallVec<[&Tensor; 4]> = tensors.iter().map(Borrow::borrow).collect();
     apply_one(&Concatenate { axis }, &tensors)
@@ -26,6 +27,7 @@ pub fn concatenate(tensors: &[impl Borrow<Tensor>], axis: i64) -> Result<Tensor>
 
 /// The gradients of [`concatenate`], for tensors of these sizes along the axis: the parts of
 /// `grad_output`. Views.
+#[track_caller]
 pub fn concatenate_backward(
     grad_output: &Tensor,
     sizes: &[usize],
@@ -190,12 +192,14 @@ fn nth(i: usize) -> &'static str {
 /// assert_eq!(y.to_vec::<i32>()?, [1, 3, 2, 4]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn stack(tensors: &[impl Borrow<Tensor>], axis: i64) -> Result<Tensor> {
     let tensors: SmallVec<[&Tensor; 4]> = tensors.iter().map(Borrow::borrow).collect();
     apply_one(&Stack { axis }, &tensors)
 }
 
 /// The gradients of [`stack`]: the layers of `grad_output`. Views.
+#[track_caller]
 pub fn stack_backward(grad_output: &Tensor, axis: i64) -> Result<Vec<Tensor>> {
     let at = axis_index("stack_backward", axis, grad_output.ndim())?;
     let mut shape = grad_output.shape().clone();

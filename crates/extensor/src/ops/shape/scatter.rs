@@ -29,12 +29,14 @@ use std::ops::AddAssign;
 /// assert_eq!(y.to_vec::<f64>()?, [21.0, 1.0, 41.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn scatter_add(x: &Tensor, index: &Tensor, source: &Tensor, axis: i64) -> Result<Tensor> {
     apply_one(&ScatterAdd::new(axis), &[x, index, source])
 }
 
 /// The gradients of [`scatter_add`] for `x` and `source`: `grad_output`, and what is gathered from it
 /// (0 for elements of `source` beyond the sizes of `index`).
+#[track_caller]
 pub fn scatter_add_backward(
     grad_output: &Tensor,
     index: &Tensor,
@@ -304,6 +306,7 @@ fn listed_once(x: &Tensor, index: &Tensor, axis: usize) -> Option<Tensor> {
 /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn one_hot(index: &Tensor, num_classes: i64, dtype: DType) -> Result<Tensor> {
     apply_one(&OneHot { num_classes, dtype }, &[index])
 }

@@ -22,6 +22,7 @@ use smallvec::smallvec;
 /// assert_eq!(slice(&x, 0, None, None, -2)?.to_vec::<i32>()?, [4, 2, 0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn slice(
     x: &Tensor,
     axis: i64,
@@ -33,6 +34,7 @@ pub fn slice(
 }
 
 /// The gradient of [`slice()`]: `grad_output` where the elements came from, 0 elsewhere.
+#[track_caller]
 pub fn slice_backward(
     grad_output: &Tensor,
     input_shape: &[usize],
@@ -234,11 +236,13 @@ fn spread(grad: &Tensor, shape: &Shape, taken: &Taken) -> Result<Tensor> {
 /// assert_eq!(flip(&x, None)?.to_vec::<i32>()?, [4, 3, 2, 1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn flip(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
     apply_one(&Flip { axes: axes.into() }, &[x])
 }
 
 /// The gradient of [`flip`]: `grad_output` flipped back. A view.
+#[track_caller]
 pub fn flip_backward(grad_output: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
     let x = husk(grad_output.shape(), grad_output.dtype())?;
     let op = Flip { axes: axes.into() };

@@ -52,12 +52,14 @@ sections_from!(i32, i64, usize);
 /// assert_eq!(parts[0].to_vec::<i32>()?, [1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn split(x: &Tensor, sections: impl Into<Sections>, axis: i64) -> Result<Vec<Tensor>> {
     let sections = sections.into();
     Ok(apply(&Split { sections, axis }, &[x])?.into_vec())
 }
 
 /// The gradient of [`split`], from those for each part: they are joined again.
+#[track_caller]
 pub fn split_backward(grad_outputs: &[impl Borrow<Tensor>], axis: i64) -> Result<Tensor> {
     let op = "split_backward";
     let grads: Vec<&Tensor> = grad_outputs.iter().map(Borrow::borrow).collect();

@@ -17,11 +17,13 @@ macro_rules! triangle {
         $name:ident, $backward:ident, $Op:ident, above = $above:literal, $formula:literal
     ) => {
         $(#[$doc])*
+        #[track_caller]
         pub fn $name(x: &Tensor, k: i64) -> Result<Tensor> {
             apply_one(&$Op { k }, &[x])
         }
 
         #[doc = concat!("The gradient of [`", stringify!($name), "`]: the same part of `grad_output`.")]
+        #[track_caller]
         pub fn $backward(grad_output: &Tensor, k: i64) -> Result<Tensor> {
             let x = husk(grad_output.shape(), grad_output.dtype())?;
             let [grad] = backward_of(&$Op { k }, grad_output, &[&x], grad_output)?;

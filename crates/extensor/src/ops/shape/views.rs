@@ -22,12 +22,14 @@ use smallvec::{SmallVec, smallvec};
 /// assert!(y.shares_memory_with(&x));
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn reshape(x: &Tensor, shape: impl Integers) -> Result<Tensor> {
     let shape = shape.integers();
     apply_one(&Reshape { shape }, &[x])
 }
 
 /// The gradient of [`reshape`]: `grad_output` in the input's shape.
+#[track_caller]
 pub fn reshape_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     refill("reshape_backward", grad_output, input_shape)
 }
@@ -170,12 +172,14 @@ pub(crate) fn reshaped(x: &Tensor, shape: &Shape) -> Result<Tensor> {
 /// assert_eq!(transpose(&x, [0, 1])?.shape(), [2, 3]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn transpose(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
     let axes = axes.into();
     apply_one(&Transpose { axes }, &[x])
 }
 
 /// The gradient of [`transpose`]: `grad_output` with its axes put back. A view.
+#[track_caller]
 pub fn transpose_backward(grad_output: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
     let op = Transpose { axes: axes.into() };
     let order = op.order(grad_output.ndim())?;
@@ -290,12 +294,14 @@ impl Operation for Transpose {
 /// assert_eq!(y.strides(), [0, 1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn broadcast_to(x: &Tensor, shape: impl Integers) -> Result<Tensor> {
     let shape = shape.integers();
     apply_one(&BroadcastTo { shape }, &[x])
 }
 
 /// The gradient of [`broadcast_to`]: `grad_output` summed over the repetitions.
+#[track_caller]
 pub fn broadcast_to_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     let shape = grad_output.shape().integers();
     let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
