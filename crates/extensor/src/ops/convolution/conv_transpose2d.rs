@@ -124,7 +124,8 @@ impl ConvTranspose2d {
                     .with("groups", groups)
             };
             // Where windows leave gaps, elements depend on nothing but the bias: no sample without.
-            let calls: [([usize; 4], [usize; 4], usize, bool, Params); 6] = [
+            type Call = ([usize; 4], [usize; 4], usize, bool, Params);
+            let calls: [Call; 6] = [
                 ([2, 3, 3, 2], [3, 2, 2, 3], 1, false, Params::new()),
                 ([1, 2, 3, 4], [2, 3, 3, 3], 1, false, with([2, 2], [1, 1], [0, 0], [1, 1], 1)),
                 ([1, 3, 3, 3], [3, 1, 3, 3], 3, false, with([1, 2], [1, 1], [0, 1], [1, 1], 3)),
