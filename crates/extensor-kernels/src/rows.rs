@@ -162,9 +162,11 @@ impl<W, K: Row<W, I, O>, const I: usize, const O: usize> Kernel for Chunk<'_, W,
     fn run(mut self) {
         for row in 0..self.count {
             let mut x: [&[W]; I] = [&[]; I];
-            for k in 0..I {
+            let mut k = 0;
+            while k < I {
                 let len = self.x[k].len() / self.count;
                 x[k] = &self.x[k][row * len..(row + 1) * len];
+                k += 1;
             }
             let count = self.count;
             let y = self.y.each_mut().map(

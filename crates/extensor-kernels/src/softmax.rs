@@ -196,7 +196,7 @@ impl<W: Real + Native> Row<W, 1, 1> for LogSoftmax {
         }
         total.add(tops - one);
         // NaN where the largest is infinite, as for the softmax.
-        let log = total.value().log1p() + (top - top);
+        let log = W::select(top.is_finite(), total.value().log1p(), top.lit(f64::NAN));
         let mut i = 0;
         while i < y.len() {
             y[i] = (x[i] - top) - log;

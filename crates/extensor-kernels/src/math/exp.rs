@@ -103,10 +103,20 @@ pub(super) fn exp_lean<F: Constants>(x: F, rest: F) -> (F::Int, F) {
     (k, (r * r).fma(polynomial(r, F::EXP), r) + F::lit(1.0))
 }
 
-/// Whether one part will do for the exponential: where four units in the last place are allowed, and
+/// `e^x - 1` in one part, for an `x` from zero up for which `2^k` is a normal number.
+#[inline(always)]
+pub(super) fn expm1_lean<F: Constants>(x: F) -> F {
+    let (whole, k) = nearest(x, F::lit(std::f64::consts::LOG2_E));
+    let part = (-whole).fma(F::LN_2_SPLIT.0, x);
+    let r = (-whole).fma(F::LN_2_SPLIT.1, part);
+    let scale = power_of_two::<F>(k);
+    scale.fma((r * r).fma(polynomial(r, F::EXP), r), scale - F::lit(1.0))
+}
+
+/// Whether a function may be computed in one part: where four units in the last place are allowed, and
 /// not two.
 #[inline(always)]
-fn lean<F: Float>() -> bool {
+pub(super) fn lean<F: Float>() -> bool {
     F::MANTISSA < 32
 }
 
@@ -169,7 +179,14 @@ pub fn sigmoid<F: Constants>(x: F) -> F {
     let bottom = F::lit(bottom * std::f64::consts::LN_2);
     // e^-|x| = 2^k p is at most one. The result is 1 / (1 + 2^k p), or 2^k p / (1 + 2^k p).
     let low = F::select(x < F::lit(0.0), x, -x);
-    let (k, p) = exp_dd(F::select(low < bottom, bottom, low));
+    let low = F::select(low < bottom, bottom, low);
+    if lean::<F>() {
+        let (k, p) = exp_lean(low, F::lit(0.0));
+        let (a, b) = two_powers(k);
+        let power = p * a * b;
+        return F::select(x < F::lit(0.0), power, one) / (one + power);
+    }
+    let (k, p) = exp_dd(low);
     let p = p.renormalized();
     let (a, b) = two_powers(k);
     let below = p.scaled(a * b).added_to(one);

@@ -1,7 +1,7 @@
 //! Hyperbolic functions and their inverses.
 
 use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
-use super::exp::expm1_dd;
+use super::exp::{expm1_dd, expm1_lean, lean};
 use super::log::{log_dd, with_limits};
 use super::{Constants, Float};
 
@@ -57,7 +57,12 @@ pub fn tanh<F: Constants>(x: F) -> F {
     // (e^2|x| - 1) / (e^2|x| + 1), which has reached one at the limit.
     let top = F::lit((F::MANTISSA as f64 + 4.0) * std::f64::consts::LN_2);
     let double = x.abs() + x.abs();
-    let above = expm1_dd(F::select(double > top, top, double), 0);
+    let double = F::select(double > top, top, double);
+    if lean::<F>() {
+        let above = expm1_lean(double);
+        return (above / (above + F::lit(2.0))).copysign(x);
+    }
+    let above = expm1_dd(double, 0);
     let below = two_sum(F::lit(2.0), above.hi);
     let below = Dd::new(below.hi, below.lo + above.lo);
     above.over(below).value().copysign(x)

@@ -258,7 +258,10 @@ fn same_bits<F: Elementary>(points: &[F]) {
             each(stringify!($f), points, map, $f);
         )* };
     }
-    all!(sin_lane, cos_lane, tan_lane, asin, acos, atan, erf, erfc, normal_cdf, atan2_line);
+    all!(
+        sin_lane, cos_lane, tan_lane, asin, acos, atan, erf, erfc, normal_cdf, gelu, gelu_slope,
+        atan2_line
+    );
 }
 
 #[test]
