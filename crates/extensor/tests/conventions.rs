@@ -249,3 +249,46 @@ fn nan_in_gives_nan_out_in_every_function_of_floats() {
     }
     assert!(tried > 500, "only {tried}");
 }
+
+#[test]
+fn normalisations_are_right_for_the_largest_and_the_smallest_numbers() {
+    let want = [-1.5f64, -0.5, 0.5, 1.5].map(|v| v / 1.25f64.sqrt());
+    let sizes =
+        [(DType::F32, [2e38, 1e30, 1e-30, 1e-36]), (DType::F64, [1e308, 1e200, 1e-200, 1e-290])];
+    for (dtype, sizes) in sizes {
+        for size in sizes {
+            let x = extensor::reshape(&row(&want.map(|v| v * size), dtype), [1i64, 1, 4]).unwrap();
+            let y = extensor::layer_norm(&x, None, None, &[4], 0.0).unwrap();
+            let again = extensor::instance_norm(&x, None, None, 0.0).unwrap();
+            for (k, want) in want.iter().enumerate() {
+                for y in [&y, &again] {
+                    let y = y.to_f64_vec()[k];
+                    assert!((y - want).abs() < 1e-6, "{y} is not {want}, from {size:e} in {dtype}");
+                }
+            }
+            let g = x.ones_like().unwrap();
+            let grads = extensor::layer_norm_backward(&g, &x, None, &[4], 0.0).unwrap();
+            assert!(grads.0.to_f64_vec().iter().all(|d| d.is_finite()), "{size:e} in {dtype}");
+        }
+    }
+}
+
+#[test]
+fn normalising_equal_numbers_without_eps_gives_beta_and_finite_gradients() {
+    for dtype in DType::FLOATS {
+        for g in [1.0, -2.5, dtype.max_finite(), 1e-7] {
+            let x = Tensor::full([2, 3, 4], 0.1, dtype).unwrap();
+            let g = cast(&tensor([[[g, 0.0, -g, g / 2.0]; 3]; 2]), dtype).unwrap();
+            let factor = Tensor::ones([3], dtype).unwrap();
+            let beta = Tensor::full([3], 0.5, dtype).unwrap();
+            let y = extensor::group_norm(&x, Some(&factor), Some(&beta), 3, 0.0).unwrap();
+            assert!(y.to_f64_vec().iter().all(|y| (y - 0.5).abs() < 1e-4), "{y:?}");
+            let layer = extensor::layer_norm_backward(&g, &x, None, &[4], 0.0).unwrap();
+            let rms = extensor::rms_norm_backward(&g, &x.zeros_like().unwrap(), None, &[4], 0.0);
+            let group = extensor::group_norm_backward(&g, &x, Some(&factor), 3, 0.0).unwrap();
+            for d in [layer.0, layer.1, rms.unwrap().0, group.0] {
+                assert!(d.to_f64_vec().iter().all(|d| d.is_finite()), "{d:?} in {dtype}");
+            }
+        }
+    }
+}

@@ -72,6 +72,9 @@ fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
     (inputs, params)
 }
 
+/// The number that belongs to an element.
+type Of = Box<dyn Fn(usize) -> usize>;
+
 /// The groups of elements that are normalised together, in their order, and the factor of each
 /// element.
 fn groups(call: &Call) -> (Vec<Vec<usize>>, Vec<usize>) {
@@ -80,23 +83,22 @@ fn groups(call: &Call) -> (Vec<Vec<usize>>, Vec<usize>) {
     let rest: usize = shape.get(2..).map_or(1, |rest| rest.iter().product());
     let channels = shape.get(1).copied().unwrap_or(1);
     let channel = |k: usize| k / rest % channels;
-    let (count, group, factor): (usize, Box<dyn Fn(usize) -> usize>, Box<dyn Fn(usize) -> usize>) =
-        match call.name {
-            "layer_norm" | "rms_norm" => {
-                let own = call.ints("normalized_shape").expect("a shape");
-                let n = own.iter().product::<i64>() as usize;
-                let count = len.checked_div(n).unwrap_or(0);
-                (count, Box::new(move |k| k / n), Box::new(move |k| k % n))
-            }
-            "batch_norm2d" => (channels, Box::new(channel), Box::new(channel)),
-            name => {
-                let groups = call.int("num_groups").map_or(channels, |g| g as usize);
-                assert!(name == "group_norm" || groups == channels);
-                let each = channels.checked_div(groups).unwrap_or(0) * rest;
-                let count = len.checked_div(each).unwrap_or(0);
-                (count, Box::new(move |k| k / each), Box::new(channel))
-            }
-        };
+    let (count, group, factor): (usize, Of, Of) = match call.name {
+        "layer_norm" | "rms_norm" => {
+            let own = call.ints("normalized_shape").expect("a shape");
+            let n = own.iter().product::<i64>() as usize;
+            let count = len.checked_div(n).unwrap_or(0);
+            (count, Box::new(move |k| k / n), Box::new(move |k| k % n))
+        }
+        "batch_norm2d" => (channels, Box::new(channel), Box::new(channel)),
+        name => {
+            let groups = call.int("num_groups").map_or(channels, |g| g as usize);
+            assert!(name == "group_norm" || groups == channels);
+            let each = channels.checked_div(groups).unwrap_or(0) * rest;
+            let count = len.checked_div(each).unwrap_or(0);
+            (count, Box::new(move |k| k / each), Box::new(channel))
+        }
+    };
     let mut all = vec![Vec::new(); count];
     (0..len).for_each(|k| all[group(k)].push(k));
     (all, (0..len).map(factor).collect())
