@@ -96,14 +96,15 @@ macro_rules! functions {
                 }
 
                 #[test]
-                fn is_within_one_and_a_half_ulp_in_f32() {
+                fn is_within_its_bound_in_f32() {
                     let x = sweep_f32();
                     let found = single::dispatched(&x);
                     let truth: fn(f64) -> f64 = $libm;
                     let errors = x.iter().zip(found);
                     let errors = errors.map(|(&x, found)| (x, ulps_f32(found, truth(x as f64))));
                     let worst = Worst::of(errors).unwrap();
-                    worst.must_be_at_most(BOUND, concat!(stringify!($name), " f32"));
+                    let name = stringify!($name);
+                    worst.must_be_at_most(bound_f32(name), concat!(stringify!($name), " f32"));
                 }
 
                 #[test]
@@ -156,6 +157,15 @@ macro_rules! functions {
 /// What the worst of every function is held to. The most found over every f32 from 1/16 to 8 was
 /// 1.21, that of log2.
 const BOUND: f64 = 1.5;
+
+/// Likewise in f32, where the functions between a network's layers are made in one part: four units
+/// are allowed there, and they take half the time.
+fn bound_f32(name: &str) -> f64 {
+    match name {
+        "tanh" | "sigmoid" => 2.5,
+        _ => BOUND,
+    }
+}
 
 fn special_f32() -> impl Iterator<Item = f32> {
     special().into_iter().map(|x| x as f32)
