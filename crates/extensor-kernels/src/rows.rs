@@ -166,6 +166,10 @@ impl<W, K: Row<W, I, O>, const I: usize, const O: usize> Kernel for Chunk<'_, W,
             while k < I {
                 let len = self.x[k].len() / self.count;
                 x[k] = &self.x[k][row * len..(row + 1) * len];
+                // With several streams of memory it was no faster.
+                if I == 1 {
+                    stream::ask_for_next(x[k]);
+                }
                 k += 1;
             }
             let count = self.count;

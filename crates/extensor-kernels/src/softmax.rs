@@ -24,7 +24,10 @@ pub struct LogSoftmaxGradient;
 
 /// The sum of the lanes, in pairs.
 #[inline(always)]
-fn fold<W: Real>(mut lanes: [W; LANES]) -> W {
+fn fold<W: Real>(lanes: [W; LANES]) -> W {
+    // The compiler must not see how the lanes are joined: it would arrange the loop that fills them
+    // for that, in narrow vectors.
+    let mut lanes = std::hint::black_box(lanes);
     let mut half = LANES / 2;
     while half > 0 {
         let mut k = 0;
@@ -129,6 +132,7 @@ fn largest<W: Real + Native>(x: &[W]) -> W {
         tops[k] = W::select(tops[k].lt(x[i]), x[i], tops[k]);
         (i, k) = (i + 1, k + 1);
     }
+    let mut tops = std::hint::black_box(tops);
     let mut half = LANES / 2;
     while half > 0 {
         let mut k = 0;

@@ -9,6 +9,29 @@ use crate::native::Native;
 /// From so many bytes of results on they are written past the caches.
 pub(crate) const FROM: usize = 8 << 20;
 
+/// Asks for as much memory as `row` takes, right behind it: the next row, which is wanted as soon as
+/// this one has been looked at several times. Rows that would fill the first cache are left alone.
+#[inline(always)]
+pub(crate) fn ask_for_next<T>(row: &[T]) {
+    const LINE: usize = 64;
+    const MOST: usize = 8 * 1024;
+    let bytes = size_of_val(row);
+    if bytes > MOST {
+        return;
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let next = row.as_ptr().cast::<i8>().wrapping_add(bytes);
+        let mut at = 0;
+        while at < bytes {
+            // SAFETY: nothing is read or written, and any address will do.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(at)) };
+            at += LINE;
+        }
+    }
+}
+
 /// Writes past the caches. When it is dropped, all it has written is there for other threads to see.
 pub(crate) struct Stream(());
 

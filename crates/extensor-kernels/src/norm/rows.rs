@@ -4,6 +4,7 @@ use super::{Line, Pull, PullBack, Spans, Stretch, TASK, Terms, Totals, Wide, mom
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
+use crate::stream::{self, Stream};
 use std::ops::Range;
 
 /// What is done to each row of `len` numbers. Row number `r` has the factors number `r % groups` of
@@ -48,6 +49,7 @@ where
         return;
     }
     let together = (TASK / len).max(1);
+    let streamed = streamed(y, len);
     crate::par::parallel_chunks(y, together * len, |start, y| {
         let (first, x) = (start / len, &x[start..start + y.len()]);
         let run = |row, x: &[T::Wide], y: &mut [T::Wide]| {
@@ -55,6 +57,13 @@ where
             dispatch(Stretch { line: shape.line(x), x, gamma, beta, y });
         };
         match (T::as_wide(x), T::as_wide_mut(y)) {
+            (Some(x), Some(y)) if streamed => {
+                let (stream, mut result) = (Stream::new(), vec![T::Wide::ZERO; len]);
+                for (k, (x, y)) in x.chunks(len).zip(y.chunks_mut(len)).enumerate() {
+                    run(first + k, x, &mut result);
+                    stream.write(&result, y);
+                }
+            }
             (Some(x), Some(y)) => {
                 for (k, (x, y)) in x.chunks(len).zip(y.chunks_mut(len)).enumerate() {
                     run(first + k, x, y);
@@ -70,6 +79,11 @@ where
             }
         }
     });
+}
+
+/// Whether rows are written past the caches: many of them, each of which fits the first.
+fn streamed<T>(all: &[T], len: usize) -> bool {
+    size_of_val(all) >= stream::FROM && len * size_of::<T>() <= 16 * 1024
 }
 
 /// `Σ g·gamma` and `Σ g·gamma·x̂`.
@@ -365,7 +379,10 @@ fn some_rows<T: Compute>(
     let len = shape.len;
     let wanted = totals.each_ref().map(|totals| !totals.is_empty());
     let mut block = [(); 2].map(|()| vec![T::Wide::ZERO; shape.groups * len]);
-    let needed = if T::as_wide(&g[..0]).is_some() { 0 } else { len };
+    let direct = T::as_wide(&g[..0]).is_some();
+    let streamed = direct && streamed(g, len);
+    let stream = Stream::new();
+    let needed = if direct && !streamed { 0 } else { len };
     let mut room = [(); 3].map(|()| vec![T::Wide::ZERO; needed]);
     let mut from = rows.start;
     while from < rows.end {
@@ -381,7 +398,13 @@ fn some_rows<T: Compute>(
             let dx = if dx.is_empty() { &mut [][..] } else { &mut dx[at.clone()] };
             if let (Some(g), Some(x)) = (wide_g, wide_x) {
                 let dx = T::as_wide_mut(dx).unwrap_or(&mut []);
-                work.row(from + k, &g[at.clone()], &x[at], dx);
+                if streamed {
+                    let made = &mut room[2][..dx.len()];
+                    work.row(from + k, &g[at.clone()], &x[at], made);
+                    stream.write(made, dx);
+                } else {
+                    work.row(from + k, &g[at.clone()], &x[at], dx);
+                }
                 continue;
             }
             let [g_room, x_room, dx_room] = &mut room;
