@@ -66,6 +66,9 @@ const CHUNK: usize = 2048;
 unsafe trait Terms<const K: usize>: Copy {
     /// How many there are.
     fn len(self) -> usize;
+    /// Asks for memory that will be read after these terms; they are at number `i`.
+    #[inline(always)]
+    fn ask(self, _i: usize) {}
     /// The sums `acc` and the terms number `i`.
     ///
     /// # Safety
@@ -156,6 +159,7 @@ unsafe fn sums<F: Terms<K>, const K: usize>(terms: F, start: usize, end: usize) 
     let mut lanes = [[0.0; LANES]; K];
     let mut at = start;
     while at < whole {
+        terms.ask(at);
         let mut l = 0;
         while l < LANES {
             let mut acc = [0.0; K];
@@ -199,6 +203,36 @@ fn tree(lanes: &[f64; LANES]) -> f64 {
     ((a + e) + (c + g)) + ((b + f) + (d + h))
 }
 
+/// Asks for a line of memory that will be needed soon: a group is looked at several times from its
+/// beginning, and the next one would be waited for. The place may be anywhere.
+#[inline(always)]
+fn ask<const TO_WRITE: bool>(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: this reads and writes nothing, and any address will do.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
+        if TO_WRITE {
+            _mm_prefetch::<_MM_HINT_ET0>(place.cast());
+        } else {
+            _mm_prefetch::<_MM_HINT_T0>(place.cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
+/// Asks for the numbers that lie `ahead` after the [`LANES`] from number `i` on; for none if 0.
+#[inline(always)]
+fn ask_ahead<W, const TO_WRITE: bool>(x: &[W], i: usize, ahead: usize) {
+    if ahead > 0 {
+        let place = x.as_ptr().wrapping_add(i + ahead).cast::<u8>();
+        ask::<TO_WRITE>(place);
+        if size_of::<W>() > 4 {
+            ask::<TO_WRITE>(place.wrapping_add(64));
+        }
+    }
+}
+
 /// Element number `i` as `f64`.
 ///
 /// # Safety
@@ -236,6 +270,7 @@ struct Squares<'a, W> {
     x: &'a [W],
     scale: f64,
     mean: f64,
+    ahead: usize,
 }
 
 // SAFETY: only `x` is read, and `len` is its length.
@@ -243,6 +278,10 @@ unsafe impl<W: Wide> Terms<2> for Squares<'_, W> {
     #[inline(always)]
     fn len(self) -> usize {
         self.x.len()
+    }
+    #[inline(always)]
+    fn ask(self, i: usize) {
+        ask_ahead::<W, false>(self.x, i, self.ahead);
     }
     #[inline(always)]
     unsafe fn step(self, i: usize, [sum, squares]: [f64; 2]) -> [f64; 2] {
@@ -261,6 +300,8 @@ struct Spans<'a, W> {
     count: usize,
     len: usize,
     step: usize,
+    /// How far from here the next group is, if it is worth asking for.
+    ahead: usize,
 }
 
 impl<'a, W: Wide> Spans<'a, W> {
@@ -438,7 +479,7 @@ fn moments<W: Wide>(spans: Spans<'_, W>, centred: bool, eps: f64) -> Moments<W> 
         let mut sums = Totals::<2>::ZERO;
         let mut k = 0;
         while k < spans.count {
-            sums.add_all(Squares { x: spans.get(k), scale, mean });
+            sums.add_all(Squares { x: spans.get(k), scale, mean, ahead: spans.ahead });
             k += 1;
         }
         let [apart, squares] = sums.values();

@@ -114,8 +114,14 @@ impl<W: Wide> Group<'_, W> {
             Statistics::Own => {
                 let whole = self.piece_step == len && self.shape.own.is_some();
                 let (count, len) = if whole { (1, pieces * len) } else { (pieces, len) };
-                let spans =
-                    Spans { x: self.x, first: self.first, count, len, step: self.piece_step };
+                let spans = Spans {
+                    x: self.x,
+                    first: self.first,
+                    count,
+                    len,
+                    step: self.piece_step,
+                    ahead: 0,
+                };
                 moments(spans, true, eps)
             }
             Statistics::Given(mean, variance) => {

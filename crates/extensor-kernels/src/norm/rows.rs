@@ -1,6 +1,9 @@
 //! Groups that lie together, with a factor and a summand for each of their numbers.
 
-use super::{Line, Pull, PullBack, Spans, Stretch, TASK, Terms, Totals, Wide, moments, wide};
+use super::{
+    LANES, Line, Pull, PullBack, Spans, Stretch, TASK, Terms, Totals, Wide, ask_ahead, moments,
+    wide,
+};
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
@@ -29,8 +32,15 @@ impl Rows {
         &all[at..at + self.len]
     }
 
+    /// How far ahead memory is asked for: the next row, unless rows are very short or do not fit the
+    /// first cache.
+    fn ahead(&self) -> usize {
+        if (LONG..=4096).contains(&self.len) { self.len } else { 0 }
+    }
+
     fn line<W: Wide>(&self, x: &[W]) -> Line<W> {
-        let spans = Spans { x, first: 0, count: 1, len: self.len, step: self.len };
+        let (len, ahead) = (self.len, self.ahead());
+        let spans = Spans { x, first: 0, count: 1, len, step: len, ahead };
         moments(spans, self.centred, self.eps).line
     }
 }
@@ -93,6 +103,7 @@ struct Pulled<'a, W> {
     gamma: &'a [W],
     x: &'a [W],
     line: Line<W>,
+    ahead: usize,
 }
 
 // SAFETY: `len` is the shortest length of what is read.
@@ -121,8 +132,12 @@ unsafe impl<W: Wide> Terms<2> for PulledLong<'_, W> {
         self.0.len()
     }
     #[inline(always)]
+    fn ask(self, i: usize) {
+        ask_ahead::<W, false>(self.0.g, i, self.0.ahead);
+    }
+    #[inline(always)]
     unsafe fn step(self, i: usize, [sum, product]: [f64; 2]) -> [f64; 2] {
-        let Pulled { g, gamma, x, line } = self.0;
+        let Pulled { g, gamma, x, line, .. } = self.0;
         // SAFETY: the caller's promise.
         let (g, gamma, x) =
             unsafe { (*g.get_unchecked(i), *gamma.get_unchecked(i), *x.get_unchecked(i)) };
@@ -135,6 +150,9 @@ unsafe impl<W: Wide> Terms<2> for PulledLong<'_, W> {
 /// difference of almost equal numbers in short rows only.
 const LONG: usize = 128;
 
+/// Numbers between which memory is asked for.
+const PART: usize = 128;
+
 /// All gradients of a long row.
 struct PullAll<'a, W> {
     pull: Pull<W>,
@@ -144,28 +162,42 @@ struct PullAll<'a, W> {
     dx: &'a mut [W],
     dgamma: &'a mut [W],
     dbeta: &'a mut [W],
+    ahead: usize,
 }
 
 impl<W: Wide> Kernel for PullAll<'_, W> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let PullAll { pull, g, gamma, x, dx, dgamma, dbeta } = self;
+        let PullAll { pull, g, gamma, x, dx, dgamma, dbeta, ahead } = self;
         let len = dx.len();
         let (g, gamma, x) = (&g[..len], &gamma[..len], &x[..len]);
         let (dgamma, dbeta) = (&mut dgamma[..len], &mut dbeta[..len]);
         let line = pull.line;
         let (mean, along) = (W::of(-pull.mean), W::of(-pull.along));
         let (slope, limit) = (W::of(line.exact.slope), W::of(pull.limit));
-        let mut i = 0;
-        while i < len {
-            let normal = line.at(x[i]);
-            let pulled = along.mul_add(normal, g[i].mul_add(gamma[i], mean)) * slope;
-            let held = W::select(limit.lt(pulled), limit, pulled);
-            dx[i] = W::select(held.lt(-limit), -limit, held);
-            dgamma[i] = g[i].mul_add(normal, dgamma[i]);
-            dbeta[i] = dbeta[i] + g[i];
-            i += 1;
+        let mut start = 0;
+        while start < len {
+            let end = (start + PART).min(len);
+            let mut i = start;
+            while i < end {
+                ask_ahead::<W, true>(dx, i, ahead);
+                i += LANES;
+            }
+            let mut i = start;
+            while i < end {
+                // All is read before anything is written: rows of several arrays often lie at the
+                // same place in their pages, and the machine would take one for the other.
+                let (g, normal) = (g[i], line.at(x[i]));
+                let pulled = along.mul_add(normal, g.mul_add(gamma[i], mean)) * slope;
+                let (products, sum) = (g.mul_add(normal, dgamma[i]), dbeta[i] + g);
+                let held = W::select(limit.lt(pulled), limit, pulled);
+                dx[i] = W::select(held.lt(-limit), -limit, held);
+                dgamma[i] = products;
+                dbeta[i] = sum;
+                i += 1;
+            }
+            start = end;
         }
     }
 }
@@ -237,8 +269,8 @@ impl<W: Wide> Backward<'_, W> {
         let at = row % shape.groups * len;
         let (dgamma, dbeta) = (&mut self.dgamma[at..at + len], &mut self.dbeta[at..at + len]);
         if !dx.is_empty() {
-            let gamma = shape.factors(self.gamma, row);
-            let (mut sums, terms) = (Totals::<2>::ZERO, Pulled { g, gamma, x, line });
+            let (gamma, ahead) = (shape.factors(self.gamma, row), shape.ahead());
+            let (mut sums, terms) = (Totals::<2>::ZERO, Pulled { g, gamma, x, line, ahead });
             if len < LONG {
                 sums.add_all(terms);
             } else {
@@ -249,7 +281,7 @@ impl<W: Wide> Backward<'_, W> {
                 pull.mean = 0.0;
             }
             if len >= LONG {
-                return dispatch(PullAll { pull, g, gamma, x, dx, dgamma, dbeta });
+                return dispatch(PullAll { pull, g, gamma, x, dx, dgamma, dbeta, ahead });
             }
             dispatch(PullBack { pull, g, gamma, x, dx });
         }
