@@ -82,7 +82,7 @@ fn groups(call: &Call) -> (Vec<Vec<usize>>, Vec<usize>) {
     let len: usize = shape.iter().product();
     let rest: usize = shape.get(2..).map_or(1, |rest| rest.iter().product());
     let channels = shape.get(1).copied().unwrap_or(1);
-    let channel = |k: usize| k / rest % channels;
+    let channel = move |k: usize| k / rest % channels;
     let (count, group, factor): (usize, Of, Of) = match call.name {
         "layer_norm" | "rms_norm" => {
             let own = call.ints("normalized_shape").expect("a shape");
