@@ -379,7 +379,7 @@ fn a_plan_that_would_check_nothing_is_an_error() {
 }
 
 /// `sin`, with something wrong beside its derivative.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Flawed(Flaw);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
