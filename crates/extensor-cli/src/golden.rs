@@ -264,7 +264,8 @@ impl Call<'_> {
         let pairs = self.grads.iter().zip(tangents).map(|((_, g), t)| inner(g, t));
         let (right, other) = pairs.fold((0.0, 0.0), |(a, b), (x, y)| (a + x, b + y));
         let bound = tolerance.absolute + tolerance.relative * (size + other);
-        if !((left - right).abs() <= bound) {
+        let apart = (left - right).abs();
+        if apart.is_nan() || apart > bound {
             return Err(format!("<w, Jv> = {left:?} is not <grad, v> = {right:?}"));
         }
         let f = |x: &Vec<Tensor>| {

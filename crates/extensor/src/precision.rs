@@ -106,7 +106,7 @@ impl LossScale {
     /// ```
     pub fn after(self, finite: bool) -> LossScale {
         // Powers of two between those at which scaling itself would over- or underflow f32.
-        const RANGE: (f64, f64) = (5.9604644775390625e-8, 1.8446744073709552e19);
+        const RANGE: (f64, f64) = (1.0 / (1u64 << 24) as f64, (1u64 << 63) as f64 * 2.0);
         if self.interval == 0 {
             return self;
         }

@@ -90,8 +90,11 @@ pub struct Reference {
     pub names: &'static [&'static str],
     pub draw: fn(&mut Draw, &'static str) -> (Vec<Array>, Params),
     pub forward: fn(&Call) -> Vec<Expected>,
-    pub backward: fn(&Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>>,
+    pub backward: Backward,
 }
+
+/// The gradients for the inputs, from those of the results and the outputs.
+type Backward = fn(&Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>>;
 
 /// The families that stand by themselves.
 static FAMILIES: [Reference; 7] = [
