@@ -269,3 +269,110 @@ fn a_struct_of_tensors_is_a_tree_with_names() -> Result<()> {
     assert_eq!(names, ["low", "high"]);
     Ok(())
 }
+
+#[test]
+fn the_same_tensor_as_both_operands_gets_both_gradients() -> Result<()> {
+    let x = tensor([3.0, -2.0]);
+    assert_eq!(grad(|x| sum(&multiply(x, x)?, .., false), &x)?.to_f64_vec(), [6.0, -4.0]);
+    let product = |x: &Tensor| sum(&extensor::matmul(x, x)?, .., false);
+    let square = tensor([[1.0, 2.0], [3.0, 4.0]]);
+    assert_eq!(grad(product, &square)?.to_f64_vec(), [7.0, 11.0, 9.0, 13.0]);
+    Ok(())
+}
+
+#[test]
+fn equal_leaves_are_told_apart() -> Result<()> {
+    let one = tensor([2.0]);
+    // The very same tensor twice is two leaves, too.
+    for args in [(tensor([2.0]), tensor([2.0])), (one.clone(), one)] {
+        let f = |(a, b): &(Tensor, Tensor)| sum(&(a * a * b), .., false);
+        let (a, b) = grad(f, &args)?;
+        assert_eq!((a.to_f64_vec(), b.to_f64_vec()), (vec![8.0], vec![4.0]));
+    }
+    Ok(())
+}
+
+#[test]
+fn inner_functions_close_over_outer_variables() -> Result<()> {
+    // d/dx of the derivative by y of sin(x·y) at y = x, where both are one variable.
+    let inner = |x: &Tensor| grad(|y| sin(&(x * y)), x);
+    // d/dy sin(xy) = x·cos(xy); at y = x that is x·cos(x²), whose derivative is
+    // cos(x²) − 2x²·sin(x²).
+    let x: f64 = 0.7;
+    let want = (x * x).cos() - 2.0 * x * x * (x * x).sin();
+    for found in
+        [number(&grad(inner, &tensor(x))?), number(&jvp(inner, &tensor(x), &tensor(1.0))?.1)]
+    {
+        assert!((found - want).abs() < 1e-14, "{found} {want}");
+    }
+    Ok(())
+}
+
+#[test]
+fn micro_batches_add_up_to_the_batch() -> Result<()> {
+    use extensor::gradients::Accumulator;
+    let [a, b] = extensor::Key::new(1).split();
+    let (x, w) = (a.normal([7, 3], DType::F64)?, b.normal([3], DType::F64)?);
+    let loss = |w: &Tensor, x: &Tensor| {
+        extensor::mean(&extensor::square(&extensor::matmul(x, w)?)?, .., false)
+    };
+    let whole = grad(|w| loss(w, &x), &w)?;
+    let mut total = Accumulator::new();
+    for (start, stop) in [(0, 3), (3, 5), (5, 7)] {
+        let part = extensor::slice(&x, 0, start, stop, 1)?;
+        total.add(&grad(|w| loss(w, &part), &w)?, (stop - start) as f64)?;
+    }
+    let sum = total.mean()?.unwrap();
+    assert!(sum.allclose(&whole, Tolerance::new(1e-14, 1e-14)));
+    Ok(())
+}
+
+#[test]
+fn the_first_number_that_is_not_finite_is_reported_with_its_line() -> Result<()> {
+    use extensor::{debug, log, sqrt};
+    // Backward: f16 overflows where its output did not.
+    let x = Tensor::full([2], 200.0, DType::F16)?;
+    let big = Tensor::full([2], 30_000.0, DType::F16)?;
+    let line = line!() + 1;
+    let f = |x: &Tensor| sum(&multiply(&multiply(x, &tensor16(1e-3)?)?, &big)?, .., false);
+    debug::finite(|| grad(f, &x))?;
+    let scaled = |x: &Tensor| multiply(&f(x)?, &tensor16(60_000.0)?);
+    let error = debug::finite(|| grad(scaled, &x)).unwrap_err().to_string();
+    assert!(error.contains("autodiff.rs:"), "{error}");
+    assert!(error.contains("inf"), "{error}");
+    let _ = line;
+    // Forward: what was infinite before is not the first.
+    let x = tensor([1.0, -1.0]);
+    let error = debug::finite(|| sqrt(&log(&x)?)).unwrap_err().to_string();
+    assert!(error.starts_with("log: its output is NaN at [1]"), "{error}");
+    let infinite = tensor([f64::INFINITY]);
+    debug::finite(|| exp(&infinite))?;
+    Ok(())
+}
+
+fn tensor16(value: f64) -> Result<Tensor> {
+    Tensor::scalar_of(value, DType::F16)
+}
+
+#[test]
+fn an_overflow_skips_the_step_and_halves_the_scale() -> Result<()> {
+    use extensor::precision::{LossScale, Policy, step};
+    let w = tensor([1.0f32, 2.0]);
+    let f = |w: &Tensor| Ok((sum(&(w * w), .., false)?, ()));
+    let policy = Policy::mixed(DType::F16);
+    let mut scale = LossScale::dynamic(65536.0, 3)?;
+    let mut skipped = 0;
+    for _ in 0..12 {
+        let found = step(f, &w, policy, scale)?;
+        match found.grads {
+            None => skipped += 1,
+            Some(grads) => assert_eq!(grads.to_vec::<f32>()?, [2.0, 4.0]),
+        }
+        scale = found.scale;
+        assert_eq!(found.loss.dtype(), DType::F32);
+    }
+    // Too large at first, and again whenever it has been doubled too often.
+    assert!((2..8).contains(&skipped), "{skipped}");
+    assert!(scale.value() < 65536.0);
+    Ok(())
+}

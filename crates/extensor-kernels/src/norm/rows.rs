@@ -4,6 +4,7 @@ use super::{
     LANES, Line, Pull, PullBack, Spans, Stretch, TASK, Terms, Totals, Wide, ask_ahead, moments,
     wide,
 };
+use crate::gemm::scratch;
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
@@ -259,6 +260,9 @@ struct Backward<'a, W> {
     dbeta: &'a mut [W],
     /// Which of those two are wanted; otherwise they hold nothing of use.
     wanted: [bool; 2],
+    /// Whether `dx` is a buffer, behind which no next row lies: asking for what does would take it
+    /// from the thread that writes it.
+    buffered: bool,
 }
 
 impl<W: Wide> Backward<'_, W> {
@@ -281,6 +285,7 @@ impl<W: Wide> Backward<'_, W> {
                 pull.mean = 0.0;
             }
             if len >= LONG {
+                let ahead = if self.buffered { 0 } else { ahead };
                 return dispatch(PullAll { pull, g, gamma, x, dx, dgamma, dbeta, ahead });
             }
             dispatch(PullBack { pull, g, gamma, x, dx });
@@ -324,29 +329,29 @@ pub fn backward<T: Compute>(
     let wanted = [factors.gamma.is_some(), factors.beta.is_some()];
     if !x.is_empty() {
         let tasks = tasks(shape, wanted != [false; 2]);
-        let mut partial = wanted.map(|wanted| {
-            let totals = if wanted { features * tasks } else { 0 };
-            vec![0.0; totals]
-        });
+        let lengths = wanted.map(|wanted| if wanted { features * tasks } else { 0 });
         let dx = Out::new(dx, x.len());
-        {
-            let partial = partial.each_mut().map(|p| Shared::new(p));
+        // Kept memory: fresh pages would cost more than the sums.
+        scratch::with(lengths[0] + lengths[1], |room: &mut [f64]| {
+            let (dgamma, dbeta) = room.split_at_mut(lengths[0]);
+            let mut partial = [dgamma, &mut dbeta[..lengths[1]]];
+            let shared = partial.each_mut().map(|p| Shared::new(p));
             parallel_for(tasks, |task| {
                 let (from, to) = (task * count / tasks, (task + 1) * count / tasks);
                 // SAFETY: each task has totals of its own.
-                let totals = [0, 1].map(|k| unsafe {
+                let mut totals = [0, 1].map(|k| unsafe {
                     let len = if wanted[k] { features } else { 0 };
-                    partial[k].part(task * len, (task + 1) * len)
+                    shared[k].part(task * len, (task + 1) * len)
                 });
+                totals.iter_mut().for_each(|totals| totals.fill(0.0));
                 some_rows::<T>(shape, from..to, [g, x], gamma, limit, &dx, totals);
             });
-        }
-        let [dgamma, dbeta] = partial;
-        for (out, partial) in [(factors.gamma, dgamma), (factors.beta, dbeta)] {
-            if let Some(out) = out {
-                sum_tasks(&partial, out);
+            for (out, partial) in [factors.gamma, factors.beta].into_iter().zip(partial) {
+                if let Some(out) = out {
+                    sum_tasks(partial, out);
+                }
             }
-        }
+        });
     } else {
         factors.gamma.into_iter().chain(factors.beta).for_each(|out| out.fill(0.0));
     }
@@ -423,7 +428,8 @@ fn some_rows<T: Compute>(
         let (g, x) = (&g[from * len..to * len], &x[from * len..to * len]);
         // SAFETY: the rows of a task are its own, and lie in the array.
         let dx = unsafe { dx.part(from * len, to * len) };
-        let mut work = Backward { shape, gamma, limit, dgamma, dbeta, wanted };
+        let mut work =
+            Backward { shape, gamma, limit, dgamma, dbeta, wanted, buffered: !direct || streamed };
         let (wide_g, wide_x) = (T::as_wide(g), T::as_wide(x));
         for k in 0..to - from {
             let at = k * len..(k + 1) * len;
