@@ -1,7 +1,8 @@
 //! `#[derive(Tree)]`: a struct or enum of tensors, and of things made of tensors, as a tree.
 //!
 //! The fields are visited in order, under their names. A field marked `#[tree(static)]` is no part of
-//! the tree: it is cloned.
+//! the tree: it is cloned. What is in a field marked `#[tree(buffer)]` is kept with the tree and is no
+//! parameter: nothing is differentiated by it.
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Code;
@@ -21,6 +22,8 @@ struct Shape {
     pattern: Code,
     /// Calls that visit its fields.
     visits: Vec<Code>,
+    /// Calls that visit its fields to change them.
+    changes: Vec<Code>,
     /// An expression that builds it from its fields mapped.
     rebuilt: Code,
 }
@@ -51,11 +54,18 @@ fn derive(mut input: DeriveInput) -> syn::Result<Code> {
     let visits =
         shapes.iter().map(|Shape { pattern, visits, .. }| quote!(#pattern => { #(#visits)* }));
     let maps = shapes.iter().map(|Shape { pattern, rebuilt, .. }| quote!(#pattern => #rebuilt));
+    let changes =
+        shapes.iter().map(|Shape { pattern, changes, .. }| quote!(#pattern => { #(#changes)* }));
     // An enum without variants has nothing to match.
-    let (visits, maps) = if shapes.is_empty() {
-        (quote!(match *self {}), quote!(match *self {}))
+    let (visits, maps, changes) = if shapes.is_empty() {
+        let never = quote!(match *self {});
+        (never.clone(), never.clone(), never)
     } else {
-        (quote!(match self { #(#visits)* }), quote!(match self { #(#maps,)* }))
+        (
+            quote!(match self { #(#visits)* }),
+            quote!(match self { #(#maps,)* }),
+            quote!(match self { #(#changes)* }),
+        )
     };
     Ok(quote! {
         #[automatically_derived]
@@ -82,6 +92,17 @@ fn derive(mut input: DeriveInput) -> syn::Result<Code> {
             ) -> ::extensor::Result<Self> {
                 Ok(#maps)
             }
+            fn visit_mut(
+                &mut self,
+                path: &::extensor::autodiff::Path<'_>,
+                f: &mut dyn FnMut(
+                    &::extensor::autodiff::Path<'_>,
+                    &mut ::extensor::Tensor,
+                ) -> ::extensor::Result<()>,
+            ) -> ::extensor::Result<()> {
+                #changes
+                Ok(())
+            }
         }
     })
 }
@@ -89,6 +110,7 @@ fn derive(mut input: DeriveInput) -> syn::Result<Code> {
 fn shape(constructor: &Code, fields: &Fields) -> syn::Result<Shape> {
     let mut patterns = Vec::new();
     let mut visits = Vec::new();
+    let mut changes = Vec::new();
     let mut values = Vec::new();
     for (index, field) in fields.iter().enumerate() {
         let binding = format_ident!("field_{index}");
@@ -105,29 +127,42 @@ fn shape(constructor: &Code, fields: &Fields) -> syn::Result<Shape> {
             }
         };
         patterns.push(quote!(#member: #binding));
-        if is_static(field)? {
+        let mark = mark(field)?;
+        let place = if mark == Mark::Buffer { quote!(#place.buffer()) } else { place };
+        if mark == Mark::Static {
             values.push(quote!(#member: ::core::clone::Clone::clone(#binding)));
         } else {
+            changes.push(quote!(::extensor::Tree::visit_mut(#binding, &#place, f)?;));
             visits.push(quote!(::extensor::Tree::visit(#binding, &#place, f)?;));
             values.push(quote!(#member: ::extensor::Tree::map(#binding, &#place, f)?));
         }
     }
     let pattern = quote!(#constructor { #(#patterns),* });
     let rebuilt = quote!(#constructor { #(#values),* });
-    Ok(Shape { pattern, visits, rebuilt })
+    Ok(Shape { pattern, visits, changes, rebuilt })
 }
 
-/// Whether a field is marked `#[tree(static)]`.
-fn is_static(field: &Field) -> syn::Result<bool> {
-    let mut marked = false;
+/// What a field is marked as.
+#[derive(Clone, Copy, PartialEq)]
+enum Mark {
+    None,
+    Static,
+    Buffer,
+}
+
+fn mark(field: &Field) -> syn::Result<Mark> {
+    let mut mark = Mark::None;
     for attribute in field.attrs.iter().filter(|a| a.path().is_ident("tree")) {
         attribute.parse_nested_meta(|meta| {
-            if meta.path.is_ident("static") {
-                marked = true;
-                return Ok(());
-            }
-            Err(meta.error("expected `static`"))
+            mark = if meta.path.is_ident("static") {
+                Mark::Static
+            } else if meta.path.is_ident("buffer") {
+                Mark::Buffer
+            } else {
+                return Err(meta.error("expected `static` or `buffer`"));
+            };
+            Ok(())
         })?;
     }
-    Ok(marked)
+    Ok(mark)
 }

@@ -1,6 +1,6 @@
 //! What is done to gradients between their computation and their use: trees in, trees out.
 
-use crate::autodiff::{Tree, leaves, map, zip_map};
+use crate::autodiff::{Tree, map, map_parameters, parameters, zip_map};
 use crate::{DType, Error, Result, Tensor, ops};
 
 /// The precision that sums over leaves are made in.
@@ -17,7 +17,7 @@ fn wide(dtype: DType) -> DType {
 /// # Ok::<(), extensor::Error>(())
 /// ```
 pub fn global_norm<T: Tree>(grads: &T) -> Result<Tensor> {
-    let leaves = leaves(grads);
+    let leaves = parameters(grads);
     let finest = leaves.iter().any(|x| x.dtype() == DType::F64);
     let dtype = if finest { DType::F64 } else { DType::F32 };
     let mut norms = Vec::with_capacity(leaves.len());
@@ -50,7 +50,7 @@ pub fn clip_grad_norm<T: Tree>(grads: &T, max_norm: f64) -> Result<(T, Tensor)> 
         return Ok((map(grads, |x| Ok(x.clone()))?, norm));
     }
     let factor = ops::divide(&Tensor::scalar_of(max_norm, norm.dtype())?, &norm)?;
-    let scaled = map(grads, |x| {
+    let scaled = map_parameters(grads, |x| {
         let wide = ops::cast(x, wide(x.dtype()))?;
         let scaled = ops::multiply(&wide, &ops::cast(&factor, wide.dtype())?)?;
         ops::cast(&scaled, x.dtype())
@@ -61,7 +61,7 @@ pub fn clip_grad_norm<T: Tree>(grads: &T, max_norm: f64) -> Result<(T, Tensor)> 
 /// The gradients with every element held within ±`max_value`.
 pub fn clip_grad_value<T: Tree>(grads: &T, max_value: f64) -> Result<T> {
     expect_limit("clip_grad_value", "max_value", max_value)?;
-    map(grads, |x| ops::clip(x, Some(-max_value), Some(max_value)))
+    map_parameters(grads, |x| ops::clip(x, Some(-max_value), Some(max_value)))
 }
 
 fn expect_limit(op: &'static str, parameter: &'static str, limit: f64) -> Result<()> {
@@ -81,7 +81,7 @@ fn expect_limit(op: &'static str, parameter: &'static str, limit: f64) -> Result
 /// # Ok::<(), extensor::Error>(())
 /// ```
 pub fn all_finite<T: Tree>(tree: &T) -> Result<bool> {
-    for x in leaves(tree) {
+    for x in parameters(tree) {
         if !x.dtype().is_float() {
             continue;
         }
@@ -126,12 +126,15 @@ impl<T: Tree> Accumulator<T> {
 
     /// Adds the mean gradients of a micro-batch that counts `weight`.
     pub fn add(&mut self, grads: &T, weight: f64) -> Result<()> {
-        let weighted = map(grads, |x| {
+        let weighted = map_parameters(grads, |x| {
             let x = ops::cast(x, wide(x.dtype()))?;
             ops::multiply(&x, &Tensor::scalar_of(weight, x.dtype())?)
         })?;
         self.sum = Some(match &self.sum {
-            Some(sum) => zip_map(sum, &weighted, ops::add)?,
+            Some(sum) => zip_map(sum, &weighted, |a, b| {
+                // A buffer's gradient, which is zero, may be of any dtype.
+                if a.dtype().is_float() { ops::add(a, b) } else { Ok(a.clone()) }
+            })?,
             None => weighted,
         });
         self.weight += weight;
@@ -141,6 +144,6 @@ impl<T: Tree> Accumulator<T> {
     /// The mean gradients of all that was added; `None` of nothing.
     pub fn mean(&self) -> Result<Option<T>> {
         let scale = |x: &Tensor| ops::divide(x, &Tensor::scalar_of(self.weight, x.dtype())?);
-        self.sum.as_ref().map(|sum| map(sum, scale)).transpose()
+        self.sum.as_ref().map(|sum| map_parameters(sum, scale)).transpose()
     }
 }

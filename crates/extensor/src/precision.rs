@@ -1,7 +1,7 @@
 //! Mixed precision, as functions: what is stored, what is computed in, and how small gradients are
 //! kept from vanishing.
 
-use crate::autodiff::{Tree, map, value_and_grad_with_aux};
+use crate::autodiff::{Tree, map_parameters, value_and_grad_with_aux};
 use crate::gradients::all_finite;
 use crate::{DType, Error, Result, Tensor, ops};
 
@@ -35,7 +35,7 @@ impl Policy {
         Policy { parameters: DType::F32, compute, output: DType::F32 }
     }
 
-    /// The tree's floats as arithmetic takes them; whole numbers and masks stay.
+    /// The tree's floats as arithmetic takes them; whole numbers, masks and buffers stay.
     pub fn to_compute<T: Tree>(&self, tree: &T) -> Result<T> {
         cast_floats(tree, self.compute)
     }
@@ -52,7 +52,7 @@ impl Policy {
 }
 
 fn cast_floats<T: Tree>(tree: &T, dtype: DType) -> Result<T> {
-    map(tree, |x| if x.dtype().is_float() { ops::cast(x, dtype) } else { Ok(x.clone()) })
+    map_parameters(tree, |x| if x.dtype().is_float() { ops::cast(x, dtype) } else { Ok(x.clone()) })
 }
 
 /// A factor on the loss, so that gradients too small for `f16` are not rounded to 0.
@@ -172,7 +172,7 @@ pub fn step<T: Tree, X: Tree>(
             let g = ops::cast(g, policy.parameters)?;
             ops::divide(&g, &Tensor::scalar_of(scale.value(), g.dtype())?)
         };
-        Some(map(&scaled, unscale)?)
+        Some(map_parameters(&scaled, unscale)?)
     } else {
         None
     };

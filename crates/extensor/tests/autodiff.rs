@@ -270,6 +270,41 @@ fn a_struct_of_tensors_is_a_tree_with_names() -> Result<()> {
     Ok(())
 }
 
+#[derive(Tree)]
+struct Normal {
+    scale: Tensor,
+    #[tree(buffer)]
+    running: (Tensor, Tensor),
+}
+
+#[test]
+fn a_buffer_is_kept_with_a_tree_and_nothing_is_differentiated_by_it() -> Result<()> {
+    let running = (tensor([3.0]), tensor([7i64]));
+    let mut model = Normal { scale: tensor([2.0]), running };
+    let names: Vec<String> = named_leaves(&model).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["scale", "running.0", "running.1"]);
+    let loss = |m: &Normal| sum(&(&m.scale * &m.running.0), .., false);
+    let grads = grad(loss, &model)?;
+    assert_eq!((grads.scale.to_f64_vec(), grads.running.0.to_f64_vec()), (vec![3.0], vec![0.0]));
+    assert_eq!(grads.running.1.dtype(), DType::I64);
+    assert_eq!(extensor::gradients::global_norm(&grads)?.to_f64_vec(), [3.0]);
+    let (_, along) = jvp(loss, &model, &grads)?;
+    assert_eq!(number(&along), 9.0);
+    let half = extensor::precision::Policy::mixed(DType::F16).to_compute(&model)?;
+    assert_eq!((half.scale.dtype(), half.running.0.dtype()), (DType::F16, DType::F64));
+    // Replaced in place, in the same order, marked as what they are.
+    let mut seen = Vec::new();
+    model.visit_mut(&Path::ROOT, &mut |path, x| {
+        seen.push((path.to_string(), path.is_buffer()));
+        *x = Tensor::zeros_like(x)?;
+        Ok(())
+    })?;
+    let names = [("scale", false), ("running.0", true), ("running.1", true)];
+    assert_eq!(seen, names.map(|(name, buffer)| (name.to_string(), buffer)));
+    assert_eq!(model.scale.to_f64_vec(), [0.0]);
+    Ok(())
+}
+
 #[test]
 fn the_same_tensor_as_both_operands_gets_both_gradients() -> Result<()> {
     let x = tensor([3.0, -2.0]);

@@ -55,7 +55,8 @@ pub fn vjp_with_aux<A: Tree, B: Tree, X: Tree>(
 pub struct Pullback<A, B> {
     /// The arguments' structure, filled with zeros that take no memory.
     args: A,
-    arguments: Vec<u64>,
+    /// The numbers of the arguments' nodes; buffers have none.
+    arguments: Vec<Option<u64>>,
     roots: Vec<Option<(Arc<Node>, usize)>>,
     /// The results' structure.
     outline: B,
@@ -82,7 +83,7 @@ impl<A: Tree, B: Tree> Pullback<A, B> {
         let mut names = Vec::new();
         let mut ids = self.arguments.iter();
         self.args.visit(&Path::ROOT, &mut |path, _| {
-            if ids.next().is_some_and(|id| !found.contains_key(id)) {
+            if ids.next().copied().flatten().is_some_and(|id| !found.contains_key(&id)) {
                 names.push(path.to_string());
             }
             Ok(())
@@ -111,7 +112,7 @@ impl<A: Tree, B: Tree> Pullback<A, B> {
         let mut found = walk.finish()?;
         let mut ids = self.arguments.iter();
         map(&self.args, |zeros| {
-            let grad = ids.next().and_then(|id| found.remove(id));
+            let grad = ids.next().copied().flatten().and_then(|id| found.remove(&id));
             Ok(grad.unwrap_or_else(|| zeros.clone()))
         })
     }
@@ -130,14 +131,19 @@ fn fits(op: &'static str, argument: &'static str, x: &Tensor, like: &Tensor) -> 
     Ok(())
 }
 
-/// The arguments traced at a new level in reverse mode, and the numbers of their nodes.
-fn trace_arguments<A: Tree>(op: &'static str, args: &A) -> Result<(A, u64, Vec<u64>)> {
+/// The arguments traced at a new level in reverse mode, all but buffers, and the numbers of their
+/// nodes.
+fn trace_arguments<A: Tree>(op: &'static str, args: &A) -> Result<(A, u64, Vec<Option<u64>>)> {
     let level = new_level();
     let mut arguments = Vec::new();
     let traced = args.map(&Path::ROOT, &mut |path, x| {
+        if path.is_buffer() {
+            arguments.push(None);
+            return Ok(x.clone());
+        }
         expect_float(op, path, x)?;
         let node = Node::new(None);
-        arguments.push(node.id);
+        arguments.push(Some(node.id));
         let mark = Mark::Reverse { node, output: 0 };
         Ok(Tensor::from_traced(Traced { level, value: x.clone(), mark }))
     })?;
@@ -222,11 +228,14 @@ pub fn jvp<A: Tree, B: Tree>(
     let along = leaves(tangents);
     let mut along = along.into_iter();
     let traced = args.map(&Path::ROOT, &mut |path, x| {
-        expect_float("jvp", path, x)?;
         let Some(tangent) = along.next() else {
             let (expected, got) = ("a tangent for each argument".into(), "fewer".into());
             return Err(Error::Inputs { op: "jvp", expected, got });
         };
+        if path.is_buffer() {
+            return Ok(x.clone());
+        }
+        expect_float("jvp", path, x)?;
         fits("jvp", "a tangent", tangent, x)?;
         let mark = Mark::Forward { tangent: tangent.clone() };
         Ok(Tensor::from_traced(Traced { level, value: x.clone(), mark }))

@@ -24,6 +24,14 @@ pub trait Tree: Sized {
         path: &Path<'_>,
         f: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
     ) -> Result<Self>;
+
+    /// Calls `f` with every leaf, to be replaced where it is, in the order of
+    /// [`visit`](Tree::visit).
+    fn visit_mut(
+        &mut self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
+    ) -> Result<()>;
 }
 
 /// Where a leaf is in a tree; prints as `layers.0.weight`.
@@ -31,6 +39,7 @@ pub trait Tree: Sized {
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
     part: Part<'a>,
+    buffer: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,16 +51,28 @@ enum Part<'a> {
 
 impl<'a> Path<'a> {
     /// The tree itself.
-    pub const ROOT: Path<'static> = Path { parent: None, part: Part::Root };
+    pub const ROOT: Path<'static> = Path { parent: None, part: Part::Root, buffer: false };
 
     /// The field of this name.
     pub fn field(&'a self, name: &'a str) -> Path<'a> {
-        Path { parent: Some(self), part: Part::Name(name) }
+        Path { parent: Some(self), part: Part::Name(name), buffer: self.buffer }
     }
 
     /// The item of this number.
     pub fn item(&'a self, index: usize) -> Path<'a> {
-        Path { parent: Some(self), part: Part::Index(index) }
+        Path { parent: Some(self), part: Part::Index(index), buffer: self.buffer }
+    }
+
+    /// The same place, as that of buffers.
+    pub fn buffer(self) -> Path<'a> {
+        Path { buffer: true, ..self }
+    }
+
+    /// Whether the leaves here are buffers: tensors that are kept and saved with a model and are no
+    /// parameters of it, such as running statistics. Nothing is differentiated by them, their gradient
+    /// is zero, and optimisers leave them alone. A field is marked so with `#[tree(buffer)]`.
+    pub fn is_buffer(&self) -> bool {
+        self.buffer
     }
 }
 
@@ -103,6 +124,26 @@ pub fn map<T: Tree>(tree: &T, mut f: impl FnMut(&Tensor) -> Result<Tensor>) -> R
     tree.map(&Path::ROOT, &mut |_, x| f(x))
 }
 
+/// The leaves of a tree that are parameters: all but [buffers](Path::is_buffer).
+pub fn parameters<T: Tree>(tree: &T) -> Vec<&Tensor> {
+    let mut found = Vec::new();
+    let _ = tree.visit(&Path::ROOT, &mut |path, x| {
+        if !path.is_buffer() {
+            found.push(x);
+        }
+        Ok(())
+    });
+    found
+}
+
+/// The same structure with other parameters; buffers stay.
+pub fn map_parameters<T: Tree>(
+    tree: &T,
+    mut f: impl FnMut(&Tensor) -> Result<Tensor>,
+) -> Result<T> {
+    tree.map(&Path::ROOT, &mut |path, x| if path.is_buffer() { Ok(x.clone()) } else { f(x) })
+}
+
 /// The same structure with leaves made of those of two trees of that structure.
 pub fn zip_map<T: Tree>(
     a: &T,
@@ -141,6 +182,13 @@ impl Tree for Tensor {
     ) -> Result<Self> {
         f(path, self)
     }
+    fn visit_mut(
+        &mut self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
+    ) -> Result<()> {
+        f(path, self)
+    }
 }
 
 macro_rules! no_leaves {
@@ -159,6 +207,13 @@ macro_rules! no_leaves {
                 _: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
             ) -> Result<Self> {
                 Ok(self.clone())
+            }
+            fn visit_mut(
+                &mut self,
+                _: &Path<'_>,
+                _: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
+            ) -> Result<()> {
+                Ok(())
             }
         }
     )*};
@@ -200,6 +255,14 @@ macro_rules! tuples {
             ) -> Result<Self> {
                 Ok(($(self.$index.map(&path.item($index), f)?,)*))
             }
+            fn visit_mut(
+                &mut self,
+                path: &Path<'_>,
+                f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
+            ) -> Result<()> {
+                $(self.$index.visit_mut(&path.item($index), f)?;)*
+                Ok(())
+            }
         }
     };
 }
@@ -228,6 +291,14 @@ impl<T: Tree> Tree for Vec<T> {
     ) -> Result<Self> {
         self.iter().enumerate().map(|(i, item)| item.map(&path.item(i), f)).collect()
     }
+    fn visit_mut(
+        &mut self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let mut items = self.iter_mut().enumerate();
+        items.try_for_each(|(i, item)| item.visit_mut(&path.item(i), f))
+    }
 }
 
 impl<T: Tree, const N: usize> Tree for [T; N] {
@@ -250,6 +321,14 @@ impl<T: Tree, const N: usize> Tree for [T; N] {
         }
         Ok(made.try_into().unwrap_or_else(|_| unreachable!("as many items as there were")))
     }
+    fn visit_mut(
+        &mut self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let mut items = self.iter_mut().enumerate();
+        items.try_for_each(|(i, item)| item.visit_mut(&path.item(i), f))
+    }
 }
 
 impl<T: Tree> Tree for Option<T> {
@@ -267,6 +346,13 @@ impl<T: Tree> Tree for Option<T> {
     ) -> Result<Self> {
         self.as_ref().map(|item| item.map(path, f)).transpose()
     }
+    fn visit_mut(
+        &mut self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
+    ) -> Result<()> {
+        self.iter_mut().try_for_each(|item| item.visit_mut(path, f))
+    }
 }
 
 impl<T: Tree> Tree for Box<T> {
@@ -283,6 +369,13 @@ impl<T: Tree> Tree for Box<T> {
         f: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
     ) -> Result<Self> {
         Ok(Box::new((**self).map(path, f)?))
+    }
+    fn visit_mut(
+        &mut self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
+    ) -> Result<()> {
+        (**self).visit_mut(path, f)
     }
 }
 
@@ -304,6 +397,13 @@ impl<T: Tree> Tree for BTreeMap<String, T> {
             made.insert(name.clone(), item.map(&path.field(name), f)?);
         }
         Ok(made)
+    }
+    fn visit_mut(
+        &mut self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
+    ) -> Result<()> {
+        self.iter_mut().try_for_each(|(name, item)| item.visit_mut(&path.field(name), f))
     }
 }
 
@@ -330,5 +430,14 @@ impl<T: Tree, S: BuildHasher + Default> Tree for HashMap<String, T, S> {
             made.insert(name.clone(), item.map(&path.field(name), f)?);
         }
         Ok(made)
+    }
+    fn visit_mut(
+        &mut self,
+        path: &Path<'_>,
+        f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let mut items: Vec<_> = self.iter_mut().collect();
+        items.sort_by(|a, b| a.0.cmp(b.0));
+        items.into_iter().try_for_each(|(name, item)| item.visit_mut(&path.field(name), f))
     }
 }

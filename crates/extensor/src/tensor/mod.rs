@@ -183,6 +183,20 @@ impl Tensor {
         all.get(start..start + self.len())
     }
 
+    /// The elements in row-major order, to be changed, if nobody else can see this tensor's memory.
+    pub(crate) fn exclusive_slice<T: Native>(&mut self) -> Option<&mut [T]> {
+        debug_assert_eq!(size_of::<T>(), self.dtype().size());
+        let (len, contiguous) = (self.len(), self.is_contiguous());
+        let inner = Arc::get_mut(&mut self.0)?;
+        let start = inner.layout.offset;
+        match &mut inner.memory {
+            Memory::Own(storage) if contiguous => {
+                storage.as_mut_slice().get_mut(start..start + len)
+            }
+            _ => None,
+        }
+    }
+
     #[inline]
     pub(crate) fn layout(&self) -> &Layout {
         &self.0.layout
