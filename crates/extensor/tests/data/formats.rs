@@ -19,7 +19,8 @@ fn message<T>(result: Result<T>) -> String {
 #[test]
 fn idx_of_every_dtype_and_any_rank_is_read_plain_or_packed() {
     let grid = [0.0, 1.0, 2.0, 3.0, 4.0, 100.0];
-    let all: [(u8, DType, fn(f64) -> Vec<u8>); 6] = [
+    type Store = fn(f64) -> Vec<u8>;
+    let all: [(u8, DType, Store); 6] = [
         (0x08, DType::U8, |v| vec![v as u8]),
         (0x09, DType::I8, |v| (v as i8).to_be_bytes().to_vec()),
         (0x0B, DType::I16, |v| (v as i16).to_be_bytes().to_vec()),

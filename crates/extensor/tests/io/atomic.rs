@@ -76,7 +76,7 @@ fn many_writers_of_one_file_leave_one_of_their_versions() {
             });
         }
         // Cleaning meanwhile takes nobody's file away.
-        scope.spawn(|| (0..100).for_each(|_| assert_eq!(clean(&folder.path("")).unwrap(), 0)));
+        scope.spawn(|| (0..100).for_each(|_| assert_eq!(clean(folder.path("")).unwrap(), 0)));
     });
     assert_eq!(folder.names(), ["a"]);
 }
