@@ -162,3 +162,12 @@ fn an_archive_may_have_more_entries_than_16_bits_count() {
     assert_eq!(again.len(), tensors.len());
     assert_eq!(again["65999"].item::<u32>().unwrap(), 65_999);
 }
+
+#[test]
+fn an_entry_that_claims_more_than_it_can_unpack_to_is_an_error() {
+    let mut bytes = std::fs::read(fixture("numpy_packed.npz")).unwrap();
+    let at = bytes.windows(4).position(|part| part == b"PK\x01\x02").unwrap();
+    bytes[at + 24..at + 28].copy_from_slice(&0x7fff_ffffu32.to_le_bytes());
+    let message = parse_npz(&bytes).unwrap_err().to_string();
+    assert!(message.contains("a size that cannot be"), "{message}");
+}
