@@ -156,7 +156,7 @@ fn a_damaged_element_in_an_archive_is_an_error_that_names_the_tensor() {
 fn an_archive_may_have_more_entries_than_16_bits_count() {
     let folder = Folder::new("many");
     let path = folder.path("many.npz");
-    let tensors: Vec<Tensor> = (0..66_000u32).map(|i| tensor(i)).collect();
+    let tensors: Vec<Tensor> = (0..66_000u32).map(tensor).collect();
     write_npz(&path, &tensors).unwrap();
     let again = read_npz(&path).unwrap();
     assert_eq!(again.len(), tensors.len());
