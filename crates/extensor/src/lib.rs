@@ -4,8 +4,10 @@
 
 pub mod autodiff;
 pub mod check;
+pub mod data;
 pub mod debug;
 pub mod gradients;
+pub mod io;
 mod ops;
 pub mod precision;
 mod tensor;
