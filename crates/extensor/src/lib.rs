@@ -7,6 +7,7 @@ pub mod check;
 pub mod debug;
 pub mod gradients;
 mod ops;
+pub mod optim;
 pub mod precision;
 mod tensor;
 
