@@ -1,6 +1,6 @@
-"""Trajectories of torch.optim and values of its schedulers, for crates/extensor/tests/optim.rs.
+"""Trajectories of torch.optim and values of its schedulers, for crates/extensor/tests/optim.
 
-    python tools/optim_golden.py > crates/extensor/tests/golden/optim.json
+    python tools/optim_golden.py > crates/extensor/tests/optim/golden.json
 
 Every optimiser runs for 100 steps on one small function in float64, and on given gradients in float32. Lion, which torch
 has not, is written here as its paper has it.
