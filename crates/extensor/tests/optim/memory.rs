@@ -37,18 +37,16 @@ fn bits(model: &Model, state: &State<Model>) -> Vec<Vec<u64>> {
 
 fn three_steps(
     optimiser: &dyn Optimizer<Model>,
-    dtype: DType,
+    start: &Model,
+    grads: &[Model; 3],
     shared: bool,
 ) -> Result<Vec<Vec<u64>>> {
-    let mut now = model(dtype, 2000)?;
+    let mut now = start.clone();
     let mut state = optimiser.init(&now)?;
-    for round in 0..3 {
-        let grads = map_parameters(&model(dtype, 2000)?, |x| {
-            Ok(Key::new(round).normal(x.shape().clone(), dtype)?)
-        })?;
+    for grads in grads {
         let held = shared.then(|| (now.clone(), state.clone()));
         let before = held.as_ref().map(|(model, state)| bits(model, state));
-        (now, state) = optimiser.update(now, &grads, state)?;
+        (now, state) = optimiser.update(now, grads, state)?;
         // What others hold stays as it was.
         assert_eq!(held.as_ref().map(|(model, state)| bits(model, state)), before);
     }
@@ -58,11 +56,18 @@ fn three_steps(
 #[test]
 fn shared_or_not_and_for_any_number_of_threads_the_bits_are_the_same() -> Result<()> {
     for dtype in DType::FLOATS {
+        // More than two pieces of work.
+        let start = model(dtype, 1000)?;
+        let other = model(dtype, 1000)?;
+        let round =
+            |key| map_parameters(&other, |x| Key::new(key).normal(x.shape().clone(), dtype));
+        let grads = [round(1)?, round(2)?, round(3)?];
         for optimiser in optimisers() {
-            let expected = threads::with(1, || three_steps(&*optimiser, dtype, false))?;
+            let run = |shared| three_steps(&*optimiser, &start, &grads, shared);
+            let expected = threads::with(1, || run(false))?;
             for count in [1, 2, 4] {
                 for shared in [false, true] {
-                    let found = threads::with(count, || three_steps(&*optimiser, dtype, shared))?;
+                    let found = threads::with(count, || run(shared))?;
                     assert!(found == expected, "{dtype}, {count} threads, shared: {shared}");
                 }
             }
