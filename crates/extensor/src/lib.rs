@@ -9,6 +9,7 @@ pub mod debug;
 pub mod gradients;
 pub mod io;
 mod ops;
+pub mod optim;
 pub mod precision;
 mod tensor;
 
