@@ -24,15 +24,25 @@
 //! # Ok::<(), extensor::Error>(())
 //! ```
 
+mod attention;
 mod conv;
 pub mod init;
 mod linear;
 pub mod models;
+mod norm;
+mod sequential;
+mod simple;
 
+pub use attention::MultiHeadAttention;
 pub use conv::{Conv1d, Conv2d, ConvOptions, ConvTranspose2d};
 pub use linear::{Embedding, Linear};
+pub use norm::{BatchNorm2d, GroupNorm, LayerNorm, RMSNorm};
+pub use sequential::{Layer, Sequential};
+pub use simple::{
+    Activation, AdaptiveAvgPool, AvgPool2d, Dropout, Flatten, GlobalAvgPool, MaxPool2d,
+};
 
-use crate::{Key, Result, Tensor, Tree};
+use crate::{Key, Reduce, Result, Tensor, Tree, ops};
 
 /// What a network is computed for: the only thing that makes layers such as dropout and batch
 /// normalisation behave in one way or the other.
@@ -87,6 +97,31 @@ impl<M> Output<M> {
     /// The result of a model without running statistics.
     pub fn stateless(logits: Tensor) -> Output<M> {
         Output { logits, model: None }
+    }
+}
+
+/// The mean [`cross_entropy`](crate::cross_entropy) of classes, for logits `[…, classes]` and targets
+/// `[…]` of a whole-number dtype with any axes before: what classifiers and language models minimise.
+///
+/// ```
+/// use extensor::{DType, Tensor, nn::class_loss};
+/// let (logits, targets) = (Tensor::zeros([2, 3, 5], DType::F64)?, Tensor::zeros([2, 3], DType::I64)?);
+/// assert!((class_loss(&logits, &targets, 0.0)?.item::<f64>()? - 5f64.ln()).abs() < 1e-15);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[track_caller]
+pub fn class_loss(logits: &Tensor, targets: &Tensor, label_smoothing: f64) -> Result<Tensor> {
+    let reduce = Reduce::Mean;
+    match logits.shape()[..] {
+        [.., classes]
+            if logits.ndim() > 2 && logits.shape()[..logits.ndim() - 1] == targets.shape()[..] =>
+        {
+            // Not -1, which says nothing of an empty batch.
+            let logits = ops::reshape(logits, [targets.len(), classes])?;
+            let targets = ops::reshape(targets, [targets.len()])?;
+            ops::cross_entropy(&logits, &targets, label_smoothing, reduce)
+        }
+        _ => ops::cross_entropy(logits, targets, label_smoothing, reduce),
     }
 }
 
