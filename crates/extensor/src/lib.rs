@@ -2,12 +2,16 @@
 
 #![forbid(unsafe_code)]
 
+// `derive(Tree)` writes `::extensor::…`, also inside this crate.
+extern crate self as extensor;
+
 pub mod autodiff;
 pub mod check;
 pub mod data;
 pub mod debug;
 pub mod gradients;
 pub mod io;
+pub mod nn;
 mod ops;
 pub mod optim;
 pub mod precision;
