@@ -137,8 +137,9 @@ impl Drop for Buffer {
 const FINE: usize = 1024;
 /// The number of small capacities.
 const DRAWERS: usize = FINE / ALIGNMENT + (POOLED / FINE).ilog2() as usize;
-/// How many small buffers of a capacity a thread keeps.
-const KEPT: usize = 32;
+/// How many bytes of small buffers of one capacity a thread keeps, nearly: those of a small network's
+/// whole graph, which are given back all at once.
+const KEPT: usize = 128 * 1024;
 
 /// A thread's own small buffers, by capacity.
 struct Drawers([Vec<Address>; DRAWERS]);
@@ -169,7 +170,7 @@ impl Drawers {
     fn give(start: NonNull<u8>, capacity: usize) -> bool {
         let give = |drawers: &RefCell<Drawers>| {
             let drawer = &mut drawers.borrow_mut().0[Self::number(capacity)];
-            let room = drawer.len() < KEPT;
+            let room = drawer.len() < (KEPT / capacity).max(4);
             if room {
                 drawer.push(Address(start));
             }

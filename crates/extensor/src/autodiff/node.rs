@@ -42,7 +42,7 @@ pub(super) struct Parent {
 /// A tensor of a call: itself if the rule reads it, otherwise what it looked like.
 pub(super) enum Saved {
     Whole(Tensor),
-    Husk(Shape, DType),
+    Husk(Box<(Shape, DType)>),
 }
 
 /// Bytes up to which a tensor is kept although it is not needed: a husk takes as much.
@@ -53,21 +53,22 @@ impl Saved {
         if needed || x.len() * x.dtype().size() <= SMALL {
             Saved::Whole(x.clone())
         } else {
-            Saved::Husk(x.shape().clone(), x.dtype())
+            Saved::Husk(Box::new((x.shape().clone(), x.dtype())))
         }
     }
 
-    fn tensor(&self) -> Result<Tensor> {
+    /// The tensor, or the next of those that stand for what was not saved.
+    fn or<'a>(&'a self, husks: &mut impl Iterator<Item = &'a Tensor>) -> Option<&'a Tensor> {
         match self {
-            Saved::Whole(x) => Ok(x.clone()),
-            Saved::Husk(shape, dtype) => husk(shape, *dtype),
+            Saved::Whole(x) => Some(x),
+            Saved::Husk(_) => husks.next(),
         }
     }
 
     fn zeros(&self) -> Result<Tensor> {
         match self {
             Saved::Whole(x) => Tensor::constant(0.0, x.shape(), x.dtype()),
-            Saved::Husk(shape, dtype) => Tensor::constant(0.0, shape, *dtype),
+            Saved::Husk(look) => Tensor::constant(0.0, &look.0, look.1),
         }
     }
 }
@@ -82,7 +83,7 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         // Those whose last link this is are taken apart here, not one inside the other.
-        let mut rest: Vec<Arc<Node>> = Vec::new();
+        let mut rest: Rest = SmallVec::new();
         take_parents(&mut self.call, &mut rest);
         while let Some(node) = rest.pop() {
             if let Some(mut node) = Arc::into_inner(node) {
@@ -92,13 +93,16 @@ impl Drop for Node {
     }
 }
 
-fn take_parents(call: &mut Option<Call>, rest: &mut Vec<Arc<Node>>) {
+/// Links that are still to be dropped: few at a time, mostly.
+type Rest = SmallVec<[Arc<Node>; 4]>;
+
+fn take_parents(call: &mut Option<Call>, rest: &mut Rest) {
     if let Some(call) = call {
         rest.extend(call.parents.drain(..).flatten().map(|parent| parent.node));
     }
 }
 
-/// A node whose gradients are being added up.
+/// A call whose gradients are being added up.
 struct Pending {
     node: Arc<Node>,
     grads: SmallVec<[Option<Tensor>; 1]>,
@@ -107,18 +111,29 @@ struct Pending {
 /// Gradients on their way from results to arguments.
 #[derive(Default)]
 pub(super) struct Walk {
+    /// The newest call, if it is known: in a chain there is never another, and no map is needed.
+    newest: Option<Pending>,
+    /// Calls by number, all older than `newest`.
     pending: BTreeMap<u64, Pending>,
+    arguments: BTreeMap<u64, Tensor>,
 }
 
 impl Walk {
     /// Adds a gradient for an output of a call.
-    pub fn add(&mut self, node: Arc<Node>, output: usize, grad: Tensor) -> Result<()> {
-        let pending =
-            self.pending.entry(node.id).or_insert_with(|| Pending { node, grads: SmallVec::new() });
-        if pending.grads.len() <= output {
-            pending.grads.resize(output + 1, None);
+    pub fn add(&mut self, node: &Arc<Node>, output: usize, grad: Tensor) -> Result<()> {
+        if node.call.is_none() {
+            let sum = match self.arguments.remove(&node.id) {
+                Some(sum) => add_to(sum, &grad)?,
+                None => grad,
+            };
+            self.arguments.insert(node.id, sum);
+            return Ok(());
         }
-        let slot = &mut pending.grads[output];
+        let Pending { grads, .. } = self.place(node);
+        if grads.len() <= output {
+            grads.resize(output + 1, None);
+        }
+        let slot = &mut grads[output];
         *slot = Some(match slot.take() {
             Some(sum) => add_to(sum, &grad)?,
             None => grad,
@@ -126,25 +141,40 @@ impl Walk {
         Ok(())
     }
 
+    /// Where the gradients of a call are added up.
+    fn place(&mut self, node: &Arc<Node>) -> &mut Pending {
+        let id = node.id;
+        let above = match &self.newest {
+            Some(newest) => id > newest.node.id,
+            None => self.pending.last_key_value().is_none_or(|(&last, _)| id > last),
+        };
+        let new = || Pending { node: node.clone(), grads: SmallVec::new() };
+        if above && let Some(older) = self.newest.replace(new()) {
+            self.pending.insert(older.node.id, older);
+        }
+        match &mut self.newest {
+            Some(newest) if newest.node.id == id => newest,
+            _ => self.pending.entry(id).or_insert_with(new),
+        }
+    }
+
+    fn take_newest(&mut self) -> Option<Pending> {
+        self.newest.take().or_else(|| self.pending.pop_last().map(|(_, pending)| pending))
+    }
+
     /// Calls the rules, newest first, until only arguments are left; returns their gradients by
     /// number. A call that nobody else holds is freed as soon as its rule has run.
     pub fn finish(mut self) -> Result<BTreeMap<u64, Tensor>> {
-        let mut arguments = BTreeMap::new();
-        while let Some((id, Pending { node, grads })) = self.pending.pop_last() {
-            let Some(call) = &node.call else {
-                if let Some(grad) = grads.into_iter().next().flatten() {
-                    arguments.insert(id, grad);
-                }
-                continue;
-            };
+        while let Some(Pending { node, grads }) = self.take_newest() {
+            let Some(call) = &node.call else { continue };
             let found = call.gradients(grads)?;
             for (parent, grad) in call.parents.iter().zip(found) {
                 if let (Some(parent), Some(grad)) = (parent, grad) {
-                    self.add(parent.node.clone(), parent.output, grad)?;
+                    self.add(&parent.node, parent.output, grad)?;
                 }
             }
         }
-        Ok(arguments)
+        Ok(self.arguments)
     }
 }
 
@@ -155,18 +185,19 @@ impl Call {
         for saved in &self.outputs[..self.results] {
             given.push(grads.next().flatten().map_or_else(|| saved.zeros(), Ok)?);
         }
-        let mut inputs: SmallVec<[Tensor; 3]> = SmallVec::new();
-        for saved in &self.inputs {
-            inputs.push(saved.tensor()?);
+        let mut husks: SmallVec<[Tensor; 4]> = SmallVec::new();
+        for saved in self.inputs.iter().chain(&self.outputs) {
+            if let Saved::Husk(look) = saved {
+                husks.push(husk(&look.0, look.1)?);
+            }
         }
-        let mut outputs: SmallVec<[Tensor; 1]> = SmallVec::new();
-        for saved in &self.outputs {
-            outputs.push(saved.tensor()?);
-        }
+        let mut husks = husks.iter();
+        let mut inputs: SmallVec<[&Tensor; 3]> = SmallVec::new();
+        inputs.extend(self.inputs.iter().filter_map(|saved| saved.or(&mut husks)));
+        let mut outputs: SmallVec<[&Tensor; 1]> = SmallVec::new();
+        outputs.extend(self.outputs.iter().filter_map(|saved| saved.or(&mut husks)));
         let wanted: SmallVec<[bool; 4]> = self.parents.iter().map(Option::is_some).collect();
-        let [given, outputs] =
-            [&given, &outputs].map(|list| list.iter().collect::<SmallVec<[&Tensor; 1]>>());
-        let inputs: SmallVec<[&Tensor; 3]> = inputs.iter().collect();
+        let given: SmallVec<[&Tensor; 1]> = given.iter().collect();
         backward_of_call(&*self.op, &given, &inputs, &outputs, &wanted, self.at)
     }
 }

@@ -66,7 +66,7 @@ enum Memory {
     /// That of the tensor which this one is a view of (and which is no view itself).
     Of(Tensor),
     /// That of the value of a tensor which is being differentiated.
-    Traced(Box<Traced>),
+    Traced(Traced),
 }
 
 impl Tensor {
@@ -163,7 +163,7 @@ impl Tensor {
     /// A tensor with the value's elements that is being differentiated.
     pub(crate) fn from_traced(traced: Traced) -> Tensor {
         let (layout, dtype) = (traced.value.layout().clone(), traced.value.dtype());
-        Tensor(Arc::new(Inner { memory: Memory::Traced(Box::new(traced)), layout, dtype }))
+        Tensor(Arc::new(Inner { memory: Memory::Traced(traced), layout, dtype }))
     }
 
     /// The tensor's elements as the kernels see them. `T` must be the dtype's stored type.
