@@ -11,6 +11,8 @@ pub mod html;
 pub mod json;
 pub mod ops;
 pub mod output;
+pub mod plot;
+pub mod train;
 
 /// The operation whose name is most like `name`, if one is.
 ///

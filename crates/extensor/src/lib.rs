@@ -9,6 +9,7 @@ pub mod gradients;
 mod ops;
 pub mod precision;
 mod tensor;
+pub mod train;
 
 pub use autodiff::Tree;
 

@@ -210,4 +210,14 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
+    /// A file that cannot be read or written, or does not hold what it should.
+    #[error("{op}: {file}: {reason}")]
+    File {
+        /// The operation.
+        op: &'static str,
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
 }

@@ -1,0 +1,3 @@
+//! `extensor train`.
+
+pub mod config;
