@@ -2,10 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+// `derive(Tree)` writes `::extensor::…`, also inside this crate.
+extern crate self as extensor;
+
 pub mod autodiff;
 pub mod check;
 pub mod debug;
 pub mod gradients;
+pub mod nn;
 mod ops;
 pub mod precision;
 mod tensor;

@@ -1,0 +1,247 @@
+//! Layers without parameters: activations, dropout, pooling, flattening.
+//!
+//! Each is an operation and its settings, as a value that can stand in a list of layers.
+
+use super::Mode;
+use crate::{Pair, Result, Tensor, Tree, ops};
+
+/// A function of each number, or along an axis.
+///
+/// ```
+/// use extensor::{nn::Activation, tensor};
+/// let y = Activation::LeakyRelu(0.1).forward(&tensor([-1.0, 2.0]))?;
+/// assert_eq!(y.to_vec::<f64>()?, [-0.1, 2.0]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[derive(Tree, Clone, Copy, Debug, PartialEq)]
+pub enum Activation {
+    /// [`relu`](crate::relu).
+    Relu,
+    /// [`relu6`](crate::relu6).
+    Relu6,
+    /// [`leaky_relu`](crate::leaky_relu) with this slope below 0.
+    LeakyRelu(f64),
+    /// [`elu`](crate::elu) with this α.
+    Elu(f64),
+    /// [`selu`](crate::selu).
+    Selu,
+    /// [`gelu`](crate::gelu), exact.
+    Gelu,
+    /// [`gelu`](crate::gelu), approximated by a hyperbolic tangent.
+    GeluTanh,
+    /// [`swish`](crate::swish), also called SiLU.
+    Swish,
+    /// [`mish`](crate::mish).
+    Mish,
+    /// [`hard_swish`](crate::hard_swish).
+    HardSwish,
+    /// [`sigmoid`](crate::sigmoid).
+    Sigmoid,
+    /// [`hard_sigmoid`](crate::hard_sigmoid).
+    HardSigmoid,
+    /// [`log_sigmoid`](crate::log_sigmoid).
+    LogSigmoid,
+    /// [`tanh`](crate::tanh).
+    Tanh,
+    /// [`softplus`](crate::softplus).
+    Softplus,
+    /// [`softsign`](crate::softsign).
+    Softsign,
+    /// [`softmax`](crate::softmax) along this axis.
+    Softmax(i64),
+    /// [`log_softmax`](crate::log_softmax) along this axis.
+    LogSoftmax(i64),
+}
+
+impl Activation {
+    /// The function of `x`.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        match *self {
+            Activation::Relu => ops::relu(x),
+            Activation::Relu6 => ops::relu6(x),
+            Activation::LeakyRelu(slope) => ops::leaky_relu(x, slope),
+            Activation::Elu(alpha) => ops::elu(x, alpha),
+            Activation::Selu => ops::selu(x),
+            Activation::Gelu => ops::gelu(x, false),
+            Activation::GeluTanh => ops::gelu(x, true),
+            Activation::Swish => ops::swish(x),
+            Activation::Mish => ops::mish(x),
+            Activation::HardSwish => ops::hard_swish(x),
+            Activation::Sigmoid => ops::sigmoid(x),
+            Activation::HardSigmoid => ops::hard_sigmoid(x),
+            Activation::LogSigmoid => ops::log_sigmoid(x),
+            Activation::Tanh => ops::tanh(x),
+            Activation::Softplus => ops::softplus(x),
+            Activation::Softsign => ops::softsign(x),
+            Activation::Softmax(axis) => ops::softmax(x, axis),
+            Activation::LogSoftmax(axis) => ops::log_softmax(x, axis),
+        }
+    }
+}
+
+/// In training, each number is dropped with probability `p` and the others are scaled by
+/// `1/(1 − p)`; otherwise nothing is done.
+///
+/// ```
+/// use extensor::{DType, Key, Tensor, nn::{Dropout, Mode}};
+/// let (layer, x) = (Dropout::new(0.5), Tensor::ones([100], DType::F32)?);
+/// let dropped = layer.forward(&x, &Mode::Training(Key::new(1)))?.to_vec::<f32>()?;
+/// assert!(dropped.contains(&0.0) && dropped.contains(&2.0));
+/// assert_eq!(layer.forward(&x, &Mode::Inference)?.to_vec::<f32>()?, [1.0; 100]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[derive(Tree, Clone, Copy, Debug, PartialEq)]
+pub struct Dropout {
+    /// The probability.
+    pub p: f64,
+}
+
+impl Dropout {
+    /// With this probability.
+    pub fn new(p: f64) -> Dropout {
+        Dropout { p }
+    }
+
+    /// What is left of `x`: the mask depends on the mode's key and on the shape alone.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
+        match mode {
+            Mode::Training(key) if self.p != 0.0 => Ok(ops::dropout(x, self.p, *key)?.0),
+            _ => Ok(x.clone()),
+        }
+    }
+}
+
+/// How the windows of a pooling layer lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Window {
+    size: Pair,
+    stride: Option<[usize; 2]>,
+    padding: Pair,
+}
+
+macro_rules! pooling {
+    ($(#[$doc:meta])* $name:ident, $op:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Tree, Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name {
+            #[tree(static)]
+            window: Window,
+        }
+
+        impl $name {
+            /// Windows of this size, next to each other.
+            pub fn new(size: impl Into<Pair>) -> $name {
+                let window = Window { size: size.into(), stride: None, padding: 0.into() };
+                $name { window }
+            }
+
+            /// With windows so far apart, vertically and horizontally.
+            pub fn stride(self, stride: [usize; 2]) -> $name {
+                $name { window: Window { stride: Some(stride), ..self.window } }
+            }
+
+            /// With so much padding around an image.
+            pub fn padding(self, padding: impl Into<Pair>) -> $name {
+                $name { window: Window { padding: padding.into(), ..self.window } }
+            }
+
+            #[doc = $what]
+            #[track_caller]
+            pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+                let Window { size, stride, padding } = self.window;
+                ops::$op(x, size, stride, padding)
+            }
+        }
+    };
+}
+
+pooling! {
+    /// [`maxpool2d`](crate::maxpool2d) and its settings.
+    ///
+    /// ```
+    /// use extensor::{nn::MaxPool2d, tensor};
+    /// let y = MaxPool2d::new(2).forward(&tensor([[[[1.0, 4.0], [2.0, 3.0]]]]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [4.0]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    MaxPool2d, maxpool2d, "The largest number of each window."
+}
+
+pooling! {
+    /// [`avgpool2d`](crate::avgpool2d) and its settings.
+    ///
+    /// ```
+    /// use extensor::{nn::AvgPool2d, tensor};
+    /// let y = AvgPool2d::new(2).forward(&tensor([[[[1.0, 4.0], [2.0, 3.0]]]]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [2.5]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    AvgPool2d, avgpool2d, "The average of each window."
+}
+
+/// [`global_avgpool2d`](crate::global_avgpool2d) as a layer: `[N, C, H, W]` to `[N, C, 1, 1]`.
+///
+/// ```
+/// use extensor::{nn::GlobalAvgPool, tensor};
+/// let y = GlobalAvgPool.forward(&tensor([[[[1.0, 4.0, 7.0]]]]))?;
+/// assert_eq!(y.shape(), [1, 1, 1, 1]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[derive(Tree, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GlobalAvgPool;
+
+impl GlobalAvgPool {
+    /// The average of each plane.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        ops::global_avgpool2d(x)
+    }
+}
+
+/// [`adaptive_avgpool2d`](crate::adaptive_avgpool2d) as a layer: planes brought to one size.
+///
+/// ```
+/// use extensor::{nn::AdaptiveAvgPool, tensor};
+/// let y = AdaptiveAvgPool::new([1, 2]).forward(&tensor([[[[1.0, 3.0, 5.0]]]]))?;
+/// assert_eq!(y.to_vec::<f64>()?, [2.0, 4.0]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[derive(Tree, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdaptiveAvgPool {
+    /// Height and width of the result.
+    pub size: [usize; 2],
+}
+
+impl AdaptiveAvgPool {
+    /// To planes of this height and width.
+    pub fn new(size: [usize; 2]) -> AdaptiveAvgPool {
+        AdaptiveAvgPool { size }
+    }
+
+    /// The averages of windows that cover each plane as evenly as possible.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        ops::adaptive_avgpool2d(x, self.size)
+    }
+}
+
+/// All axes but the first as one.
+///
+/// ```
+/// use extensor::{DType, Tensor, nn::Flatten};
+/// let x = Tensor::zeros([2, 3, 4], DType::F32)?;
+/// assert_eq!(Flatten.forward(&x)?.shape(), [2, 12]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[derive(Tree, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flatten;
+
+impl Flatten {
+    /// `x` as `[batch, numbers]`.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        ops::flatten(x, 1, -1)
+    }
+}
