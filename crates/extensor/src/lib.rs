@@ -7,9 +7,11 @@ extern crate self as extensor;
 
 pub mod autodiff;
 pub mod check;
+pub mod data;
 pub mod debug;
 pub mod gradients;
 pub mod nn;
+pub mod io;
 mod ops;
 pub mod precision;
 mod tensor;

@@ -133,7 +133,8 @@ fn draw(canvas: &mut Canvas, panel: &Panel, offset: f64) {
     canvas.text(middle, 12.0, FAINT, Anchor::Middle, &panel.across);
 
     let mut legend = right;
-    for (series, colour) in panel.series.iter().zip(COLOURS.iter().cycle()).rev() {
+    for (i, series) in panel.series.iter().enumerate().rev() {
+        let colour = COLOURS[i % COLOURS.len()];
         let points: Vec<(f64, f64)> = series.points.iter().copied().filter(shown).collect();
         let placed = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
             points.iter().map(|&(x, y)| (across.at(x), up.at(y))).collect()

@@ -63,6 +63,11 @@ impl<'a> Path<'a> {
         Path { parent: Some(self), part: Part::Index(index), buffer: self.buffer }
     }
 
+    /// Whether this is the tree itself, no part of it.
+    pub(crate) fn is_root(&self) -> bool {
+        matches!(self.part, Part::Root)
+    }
+
     /// The same place, as that of buffers.
     pub fn buffer(self) -> Path<'a> {
         Path { buffer: true, ..self }

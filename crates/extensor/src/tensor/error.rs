@@ -220,4 +220,26 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A tensor in a file that is not there, not expected, or not as it should be.
+    #[error("{op}: {file}: tensor {tensor:?} {reason}")]
+    TensorInFile {
+        /// The operation.
+        op: &'static str,
+        /// The file.
+        file: String,
+        /// The tensor's name.
+        tensor: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A panic in somebody else's code, caught on its thread.
+    #[error("{op}: {what} panicked: {message}")]
+    Panic {
+        /// The operation.
+        op: &'static str,
+        /// Whose code it was.
+        what: &'static str,
+        /// What the panic said.
+        message: String,
+    },
 }

@@ -3,6 +3,7 @@
 //! This module knows how elements are stored, viewed, made, read and printed. It must not know what
 //! operations there are, except that the infix operators call them.
 
+mod bytes;
 mod compare;
 mod create;
 mod dtype;
@@ -15,6 +16,7 @@ mod read;
 mod shape;
 mod storage;
 
+pub(crate) use bytes::swap_bytes;
 pub(crate) use compare::unravel;
 pub use compare::{Difference, Tolerance};
 pub use create::{Data, tensor};

@@ -1,0 +1,279 @@
+//! The loader: shuffles a data set, cuts it into batches and makes them ahead of time.
+//!
+//! What it gives depends on the data set, the key and the position alone, not on threads or on where
+//! it started. It must not know what is in a batch.
+
+use super::{Batch, Dataset};
+use crate::{Error, Key, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
+
+const OP: &str = "Loader";
+
+/// Where a loader is: the batch that comes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// How often the whole data set was gone through.
+    pub epoch: u64,
+    /// How many batches of the epoch there were.
+    pub batch: u64,
+}
+
+/// A batch with its position and that of the batch after it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The batch.
+    pub batch: Batch,
+    /// Where it is.
+    pub position: Position,
+    /// Where to go on after it: what a checkpoint keeps.
+    pub next: Position,
+}
+
+/// Cuts a data set into batches, in the same order for the same key.
+///
+/// ```
+/// use extensor::{Key, data::{Loader, Pairs, Position}, tensor};
+///
+/// let data = Pairs::new(tensor([0.0, 1.0, 2.0, 3.0, 4.0]), tensor([0, 1, 2, 3, 4]))?;
+/// let loader = Loader::new(data, 2, Key::new(7))?.shuffle(true);
+/// assert_eq!(loader.batches_per_epoch(), 3); // of 2, 2 and 1
+/// for loaded in loader.epoch(0)? {
+///     let loaded = loaded?;
+///     println!("{:?}: {}", loaded.position, loaded.batch.inputs);
+/// }
+/// // The batches from any position on, epoch after epoch, without end:
+/// let mut batches = loader.start_at(Position { epoch: 3, batch: 2 })?;
+/// let last_of_epoch_3 = batches.next().unwrap()?;
+/// assert_eq!(last_of_epoch_3.next, Position { epoch: 4, batch: 0 });
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Loader {
+    dataset: Arc<dyn Dataset>,
+    key: Key,
+    batch_size: usize,
+    shuffle: bool,
+    drop_last: bool,
+    prefetch: usize,
+}
+
+impl Loader {
+    /// Batches of `batch_size` examples in the data set's order, a smaller one at the end of an epoch
+    /// if need be, made up to two ahead by a thread.
+    pub fn new(dataset: impl Dataset + 'static, batch_size: usize, key: Key) -> Result<Loader> {
+        if batch_size == 0 {
+            return Err(bad("batch_size", "1 or more", batch_size));
+        }
+        if dataset.is_empty() {
+            return Err(bad("dataset", "one example or more", "empty"));
+        }
+        let dataset = Arc::new(dataset);
+        Ok(Loader { dataset, key, batch_size, shuffle: false, drop_last: false, prefetch: 2 })
+    }
+
+    /// With the examples of each epoch in an order of its own, which depends on the key and the epoch.
+    pub fn shuffle(self, shuffle: bool) -> Loader {
+        Loader { shuffle, ..self }
+    }
+
+    /// Without the last examples of an epoch if they do not fill a batch.
+    pub fn drop_last(self, drop_last: bool) -> Loader {
+        Loader { drop_last, ..self }
+    }
+
+    /// With so many batches made ahead by a thread; 0: each is made when it is asked for.
+    pub fn prefetch(self, batches: usize) -> Loader {
+        Loader { prefetch: batches, ..self }
+    }
+
+    /// The data set.
+    pub fn dataset(&self) -> &Arc<dyn Dataset> {
+        &self.dataset
+    }
+
+    /// The examples of a full batch.
+    pub fn batch_size(&self) -> usize {
+        self.batch_size
+    }
+
+    /// How many batches there are in an epoch.
+    pub fn batches_per_epoch(&self) -> u64 {
+        let (len, size) = (self.dataset.len(), self.batch_size);
+        (if self.drop_last { len / size } else { len.div_ceil(size) }) as u64
+    }
+
+    /// The order in which an epoch goes through the examples.
+    pub fn order(&self, epoch: u64) -> Result<Vec<usize>> {
+        if !self.shuffle {
+            return Ok((0..self.dataset.len()).collect());
+        }
+        permutation(self.keys()[0].fold_in(epoch), self.dataset.len())
+    }
+
+    /// For the order, and for what is random about the examples.
+    fn keys(&self) -> [Key; 2] {
+        self.key.split()
+    }
+
+    /// The batches of one epoch.
+    pub fn epoch(&self, epoch: u64) -> Result<Batches> {
+        self.batches(Position { epoch, batch: 0 }, Some(epoch))
+    }
+
+    /// The rest of one epoch, from a position in it.
+    pub fn rest_of_epoch(&self, position: Position) -> Result<Batches> {
+        self.batches(position, Some(position.epoch))
+    }
+
+    /// The batches from a position on, epoch after epoch, without end: the same bits as if the loader
+    /// had come there by itself.
+    pub fn start_at(&self, position: Position) -> Result<Batches> {
+        self.batches(position, None)
+    }
+
+    fn batches(&self, position: Position, last_epoch: Option<u64>) -> Result<Batches> {
+        let count = self.batches_per_epoch();
+        if count == 0 {
+            let size = self.batch_size;
+            let expected =
+                format!("at most {}, the data set's size, without its rest", self.dataset.len());
+            return Err(bad("batch_size", &expected, size));
+        }
+        if position.batch > count {
+            return Err(bad("position", &format!("a batch up to {count}"), position.batch));
+        }
+        let maker = Maker { loader: self.clone(), position, last_epoch, order: None };
+        if self.prefetch == 0 {
+            return Ok(Batches(From::Here(maker)));
+        }
+        // The thread holds one more than the channel while it waits for room.
+        let (sender, receiver) = sync_channel(self.prefetch - 1);
+        let work = move || {
+            for loaded in maker {
+                // The receiver is gone: so is the interest in more.
+                if sender.send(loaded).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("extensor-loader".into()).spawn(work);
+        let thread =
+            thread.map_err(|error| bad("prefetch", "a system with threads to spare", error))?;
+        Ok(Batches(From::Thread { receiver: Some(receiver), thread: Some(thread) }))
+    }
+}
+
+fn bad(parameter: &'static str, expected: &str, got: impl ToString) -> Error {
+    Error::Parameter { op: OP, parameter, expected: expected.into(), got: got.to_string() }
+}
+
+/// A random order of `0..count`, each equally likely (Fisher and Yates).
+fn permutation(key: Key, count: usize) -> Result<Vec<usize>> {
+    let mut order: Vec<usize> = (0..count).collect();
+    let words = key.integers([count], i64::MAX as u64)?;
+    let words = words.as_slice::<i64>().unwrap_or_default();
+    for (last, &word) in words.iter().enumerate().rev() {
+        let chosen = (word as u128 * (last as u128 + 1)) >> 63;
+        order.swap(last, chosen as usize);
+    }
+    Ok(order)
+}
+
+/// Makes batch after batch.
+struct Maker {
+    loader: Loader,
+    position: Position,
+    /// Where it ends; `None`: nowhere.
+    last_epoch: Option<u64>,
+    /// The order of an epoch.
+    order: Option<(u64, Vec<usize>)>,
+}
+
+impl Maker {
+    fn make(&mut self) -> Result<Loaded> {
+        let Loader { dataset, batch_size, .. } = &self.loader;
+        let position = self.position;
+        let order = match self.order.take() {
+            Some((epoch, order)) if epoch == position.epoch => order,
+            _ => self.loader.order(position.epoch)?,
+        };
+        let start = position.batch as usize * batch_size;
+        let indices = &order[start..(start + batch_size).min(order.len())];
+        let key = self.loader.keys()[1].fold_in(position.epoch);
+        let batch = catch_unwind(AssertUnwindSafe(|| dataset.batch(indices, key)));
+        let batch = batch.unwrap_or_else(|panic| Err(panicked(&*panic)))?;
+        self.order = Some((position.epoch, order));
+        let next = Position { batch: position.batch + 1, ..position };
+        self.position = self.settle(next);
+        Ok(Loaded { batch, position, next: self.position })
+    }
+
+    /// After the last batch comes the next epoch.
+    fn settle(&self, position: Position) -> Position {
+        if position.batch < self.loader.batches_per_epoch() {
+            return position;
+        }
+        Position { epoch: position.epoch.wrapping_add(1), batch: 0 }
+    }
+}
+
+impl Iterator for Maker {
+    type Item = Result<Loaded>;
+
+    fn next(&mut self) -> Option<Result<Loaded>> {
+        self.position = self.settle(self.position);
+        if self.last_epoch.is_some_and(|last| self.position.epoch != last) {
+            return None;
+        }
+        let loaded = self.make();
+        if loaded.is_err() {
+            // Nothing comes after an error: the position would stay where it is.
+            self.last_epoch = Some(self.position.epoch.wrapping_sub(1));
+        }
+        Some(loaded)
+    }
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    let message = text.unwrap_or_else(|| "without a message".into());
+    Error::Panic { op: OP, what: "the data set", message }
+}
+
+/// The batches of a [`Loader`], one after the other. After an error there are no more.
+///
+/// Dropping it ends its thread.
+pub struct Batches(From);
+
+enum From {
+    Here(Maker),
+    Thread { receiver: Option<Receiver<Result<Loaded>>>, thread: Option<JoinHandle<()>> },
+}
+
+impl Iterator for Batches {
+    type Item = Result<Loaded>;
+
+    fn next(&mut self) -> Option<Result<Loaded>> {
+        match &mut self.0 {
+            From::Here(maker) => maker.next(),
+            // The thread ends after the last batch, and catches panics.
+            From::Thread { receiver, .. } => receiver.as_ref()?.recv().ok(),
+        }
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        if let From::Thread { receiver, thread } = &mut self.0 {
+            // Without a receiver the thread's next send fails, and it ends.
+            drop(receiver.take());
+            if let Some(thread) = thread.take() {
+                let _ = thread.join();
+            }
+        }
+    }
+}

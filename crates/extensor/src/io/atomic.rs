@@ -1,0 +1,160 @@
+//! Files that are there whole or not at all, whatever happens while they are written.
+//!
+//! This module must not know what is in them.
+
+use super::{fault, shown};
+use crate::{Error, Result};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const PREFIX: &str = ".extensor-";
+const SUFFIX: &str = ".tmp";
+
+/// Writes the file that `fill` fills, so that whoever opens `path`, at any moment, even after a crash
+/// or a power cut, finds the old file or the new one and never a part of one.
+///
+/// The bytes go to a temporary file in the same directory, which is brought to the disk, given the
+/// name and made to last by bringing the directory to the disk too. After an error the temporary file
+/// is gone and the old file is as it was; after a kill the temporary file is left over, for [`clean`].
+/// An [`Error`] of this library that `fill` wraps by [`io::Error::other`] comes back as it was.
+///
+/// ```
+/// use extensor::io::atomic;
+/// # let folder = std::env::temp_dir().join(format!("extensor-doc-atomic-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder).unwrap();
+/// let path = folder.join("notes.txt");
+/// atomic::write(&path, |file| writeln!(file, "epoch {}", 3))?;
+/// assert!(atomic::write(&path, |_| Err(std::io::Error::other("the pen broke"))).is_err());
+/// assert_eq!(std::fs::read_to_string(&path).unwrap(), "epoch 3\n");
+/// # std::fs::remove_dir_all(&folder).unwrap();
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn write(
+    path: impl AsRef<Path>,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    let path = path.as_ref();
+    let failed = |error: io::Error| match error.downcast::<Error>() {
+        Ok(ours) => ours,
+        Err(error) => fault("atomic::write", &shown(path), error),
+    };
+    // A link stays a link: what it points to is replaced.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    if target.file_name().is_none() || target.is_dir() {
+        return Err(fault("atomic::write", &shown(path), "this is a directory, expected a file"));
+    }
+    let directory = directory_of(&target);
+    let mut temporary = Temporary::create(directory).map_err(failed)?;
+    let mut buffered = BufWriter::with_capacity(1 << 16, &temporary.file);
+    fill(&mut buffered).and_then(|()| buffered.flush()).map_err(failed)?;
+    // The buffer is empty; dropping it writes nothing.
+    drop(buffered);
+    temporary.file.sync_all().map_err(failed)?;
+    fs::rename(&temporary.path, &target).map_err(failed)?;
+    temporary.renamed = true;
+    sync_directory(directory).map_err(failed)
+}
+
+/// Removes the temporary files that killed processes left in a directory, and says how many. Those
+/// of writes that are under way, in any process, are left alone.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("extensor-doc-clean-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder).unwrap();
+/// std::fs::write(folder.join(".extensor-4711-0.tmp"), "half a checkp").unwrap();
+/// assert_eq!(extensor::io::atomic::clean(&folder)?, 1);
+/// # std::fs::remove_dir_all(&folder).unwrap();
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn clean(directory: impl AsRef<Path>) -> Result<usize> {
+    let directory = directory.as_ref();
+    let failed = |error: io::Error| fault("atomic::clean", &shown(directory), error);
+    let mut removed = 0;
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_name().to_str().is_some_and(is_ours) && abandoned(&entry.path()) {
+            match fs::remove_file(entry.path()) {
+                Ok(()) => removed += 1,
+                // Another process cleans too.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+    Ok(removed)
+}
+
+/// Whether a file name is one that [`Temporary::create`] makes.
+fn is_ours(name: &str) -> bool {
+    let numbers = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
+    let number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    numbers.and_then(|n| n.split_once('-')).is_some_and(|(pid, count)| number(pid) && number(count))
+}
+
+/// Whether nobody writes the file any more: its writer's lock ended with its process.
+fn abandoned(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// A file under a name of its own, which goes with this value unless it was renamed.
+struct Temporary {
+    path: PathBuf,
+    file: File,
+    renamed: bool,
+}
+
+impl Temporary {
+    fn create(directory: &Path) -> io::Result<Temporary> {
+        /// Keeps two writes of one process apart.
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = directory.join(format!("{PREFIX}{}-{count}{SUFFIX}", std::process::id()));
+            let file = match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(file) => file,
+                // Left over by a process that had our number.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                Err(error) => return Err(error),
+            };
+            // The lock tells `clean` that the file is in use. If a cleaner was faster, take another.
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) => continue,
+                Ok(()) if !path.exists() => continue,
+                // Where there are no locks, `clean` removes nothing.
+                _ => return Ok(Temporary { path, file, renamed: false }),
+            }
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.renamed {
+            // What cannot be removed now is left to `clean`.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Makes a new name in a directory outlast a power cut.
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    match File::open(directory)?.sync_all() {
+        // Some file systems have nothing to bring to the disk.
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {
+            Ok(())
+        }
+        result => result,
+    }
+}
