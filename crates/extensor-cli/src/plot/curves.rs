@@ -172,15 +172,19 @@ fn path(canvas: &mut Canvas, points: &[(f64, f64)], colour: &str, width: f64, op
     );
 }
 
-/// The exponential moving average over a fiftieth of the points.
+/// The average around each point, over a fortieth of all.
 fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let share = 1.0 / (points.len() as f64 / 50.0).max(1.0);
-    let mut average = points.first().map_or(0.0, |p| p.1);
-    let step = |&(x, y): &(f64, f64)| {
-        average += share * (y - average);
-        (x, average)
+    let reach = points.len() / 80 + 1;
+    let mut sums = vec![0.0];
+    sums.extend(points.iter().scan(0.0, |sum, p| {
+        *sum += p.1;
+        Some(*sum)
+    }));
+    let average = |(i, p): (usize, &(f64, f64))| {
+        let (from, to) = (i.saturating_sub(reach), (i + reach + 1).min(points.len()));
+        (p.0, (sums[to] - sums[from]) / (to - from) as f64)
     };
-    points.iter().map(step).collect()
+    points.iter().enumerate().map(average).collect()
 }
 
 /// At most `count` points, evenly chosen, the last among them.
