@@ -71,6 +71,33 @@ impl<'a> Stream<'a> {
         Ok(bytes)
     }
 
+    /// The next `count` bytes, or nothing if it is at its end.
+    pub fn take_or_end(&mut self, count: u64) -> Result<Option<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        let read = self.reader.by_ref().take(count).read_to_end(&mut bytes);
+        match read.map_err(|error| self.fault(error))? as u64 {
+            0 => Ok(None),
+            got if got < count => {
+                Err(self.fault(format!("it ends within an example: {got} of {count} bytes")))
+            }
+            _ => Ok(Some(bytes)),
+        }
+    }
+
+    /// All of it as text, if that is not longer than `most` bytes.
+    pub fn text(&mut self, most: u64) -> Result<String> {
+        let mut bytes = Vec::new();
+        let read = self.reader.by_ref().take(most.saturating_add(1)).read_to_end(&mut bytes);
+        read.map_err(|error| self.fault(error))?;
+        if bytes.len() as u64 > most {
+            return Err(self.fault(format!("it is longer than {most} bytes")));
+        }
+        String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            self.fault(format!("it is no UTF-8 text: byte {at} is not"))
+        })
+    }
+
     /// An error if anything follows. A gzipped stream's checksum is compared here.
     pub fn end(&mut self) -> Result<()> {
         match self.reader.read(&mut [0; 1]) {

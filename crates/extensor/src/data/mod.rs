@@ -3,11 +3,14 @@
 //! A data set keeps its examples in the compact dtype they came in and converts a batch at a time.
 //! This module must not know what is trained on them.
 
+pub mod cifar;
+pub mod csv;
 mod gzip;
 pub mod idx;
 mod images;
 mod loader;
 mod pairs;
+pub mod text;
 
 pub use images::{Augment, Images};
 pub use loader::{Batches, Loaded, Loader, Position};

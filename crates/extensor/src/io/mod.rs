@@ -5,6 +5,7 @@
 
 pub mod atomic;
 mod json;
+pub mod npy;
 pub mod safetensors;
 
 use crate::Error;

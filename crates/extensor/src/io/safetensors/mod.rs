@@ -182,7 +182,7 @@ pub(super) fn write_elements(file: &mut dyn Write, x: &Tensor) -> io::Result<()>
 }
 
 /// The name of a leaf in a file.
-fn name_at(prefix: &str, place: &Place<'_>) -> String {
+pub(super) fn name_at(prefix: &str, place: &Place<'_>) -> String {
     match prefix.strip_suffix('.').unwrap_or(prefix) {
         "" if place.is_root() => "tensor".into(),
         name if place.is_root() => name.into(),
