@@ -165,7 +165,7 @@ pub enum End {
 ///     let loss = mse_loss(&y, &batch.targets, Reduce::Mean)?;
 ///     Ok((loss, Measured { metrics: vec![], model: None }))
 /// };
-/// let schedule = Schedule::constant(0.1);
+/// let schedule = Schedule::constant(0.1)?;
 /// let (state, end) = fit(state, &loader, &optimizer, &schedule, &plan, loss, None, &mut ())?;
 /// assert_eq!((state.step, state.position.epoch, end), (100, 25, End::Done));
 /// let error = state.model.to_vec::<f32>()?[0] - truth.to_vec::<f32>()?[0];
@@ -220,6 +220,10 @@ where
     fn all(&mut self, mut state: State<M>, loader: &Loader) -> Result<(State<M>, End)> {
         let plan = self.plan;
         let mut batches = loader.start_at(state.position)?;
+        if state.step == 0 {
+            // From now on there is something to go on from.
+            self.save(&state)?;
+        }
         while state.step < plan.steps {
             if plan.patience > 0 && state.stale >= plan.patience {
                 return Ok((state, End::NoBetter));
@@ -249,7 +253,7 @@ where
 
     fn step(&mut self, state: State<M>, batches: &mut Batches) -> Result<(State<M>, Flow)> {
         let wanted = self.plan.accumulate.max(1) as usize;
-        let loaded = batches.take(wanted).collect::<Result<Vec<Loaded>>>()?;
+        let loaded = batches.by_ref().take(wanted).collect::<Result<Vec<Loaded>>>()?;
         let (Some(first), Some(last)) = (loaded.first(), loaded.last()) else {
             let (expected, got) = ("batches without end".into(), "none".into());
             return Err(Error::Inputs { op: "fit", expected, got });
@@ -260,8 +264,8 @@ where
         self.expect_finite(&state, &found, &loaded)?;
         drop(loaded);
 
-        let factor = state.plateau.as_ref().map_or(1.0, |plateau| plateau.factor());
-        let lr = self.schedule.lr(state.step) * factor;
+        let planned = || self.schedule.lr(state.step);
+        let lr = state.plateau.as_ref().map_or_else(planned, |plateau| plateau.lr());
         let skipped = found.grads.is_none();
         let State { mut model, mut optimizer, mut average, scale, step, overflows, .. } = state;
         if let Some(grads) = found.grads {
@@ -373,7 +377,7 @@ where
 
     fn evaluate(&mut self, state: &mut State<M>, epoch: u64) -> Result<Flow> {
         let found = match &state.average {
-            Some(average) => self.hooks.evaluate(&average.model(&state.model)?)?,
+            Some(average) => self.hooks.evaluate(&average.model()?)?,
             None => self.hooks.evaluate(&state.model)?,
         };
         let Some(found) = found else {
@@ -386,7 +390,7 @@ where
         } else {
             state.stale += 1;
         }
-        state.plateau = state.plateau.take().map(|plateau| plateau.after(-found.score));
+        state.plateau = state.plateau.map(|plateau| plateau.observe(found.score));
         self.hooks.evaluated(state.step, epoch, &found, best)
     }
 

@@ -32,7 +32,8 @@ pub struct State<M> {
     pub optimizer: OptimizerState<M>,
     /// The moving average of the model, if there is to be one.
     pub average: Option<Ema<M>>,
-    /// The schedule that watches the score, if there is to be one.
+    /// What the learning rate follows instead of a schedule, if there is to be one: it is shown the
+    /// scores of evaluations, which should [rise](Plateau::rising).
     pub plateau: Option<Plateau>,
     /// The factor on the loss.
     pub scale: LossScale,
@@ -52,7 +53,7 @@ pub struct State<M> {
 
 impl<M: Tree + Clone> State<M> {
     /// The state before the first step.
-    pub fn new(model: M, optimizer: &impl Optimizer<M>, key: Key) -> Result<State<M>> {
+    pub fn new(model: M, optimizer: &(impl Optimizer<M> + ?Sized), key: Key) -> Result<State<M>> {
         Ok(State {
             optimizer: optimizer.init(&model)?,
             model,
@@ -78,7 +79,7 @@ impl<M: Tree + Clone> State<M> {
         State { average: Some(average), ..self }
     }
 
-    /// With a schedule that lowers the learning rate when the score does not rise.
+    /// With a learning rate that is lowered when the score does not rise.
     pub fn plateau(self, plateau: Plateau) -> State<M> {
         State { plateau: Some(plateau), ..self }
     }
@@ -86,7 +87,7 @@ impl<M: Tree + Clone> State<M> {
     /// The model that is evaluated and used: the moving average if there is one.
     pub fn result(&self) -> Result<M> {
         match &self.average {
-            Some(average) => average.model(&self.model),
+            Some(average) => average.model(),
             None => map(&self.model, |x| Ok(x.clone())),
         }
     }
@@ -108,10 +109,13 @@ impl<M: Tree + Clone> State<M> {
             .metadata("loss_scale", format!("{:?}", self.scale.value()))
             .metadata("loss_scale_steps", self.scale.steps());
         if let Some(average) = &self.average {
-            contents = contents.with("average.", average).metadata("average_step", average.step);
+            let weight = format!("{:?}", average.start_weight);
+            contents = contents.with("average.", average);
+            contents = contents.metadata("average_step", average.step);
+            contents = contents.metadata("average_start_weight", weight);
         }
         if let Some(plateau) = &self.plateau {
-            contents = contents.metadata("plateau", plateau.to_text());
+            contents = contents.metadata("plateau", plateau.state());
         }
         if let Some(best) = self.best {
             let score = format!("{:?}", best.score);
@@ -135,12 +139,13 @@ impl<M: Tree + Clone> State<M> {
             Some(average) => {
                 let mut average = file.under("average.").into_tree(average)?;
                 average.step = about.get("average_step")?;
+                average.start_weight = about.get("average_start_weight")?;
                 Some(average)
             }
             None => None,
         };
         let plateau = match &self.plateau {
-            Some(plateau) => Some(plateau.from_text(&about.get::<String>("plateau")?)?),
+            Some(plateau) => Some(plateau.with_state(about.get::<String>("plateau")?.parse()?)),
             None => None,
         };
         let best = match about.0.contains_key("best_step") {
