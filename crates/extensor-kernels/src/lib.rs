@@ -26,4 +26,5 @@ pub mod rows;
 pub mod softmax;
 mod stream;
 pub mod symbol;
+pub mod update;
 pub mod view;

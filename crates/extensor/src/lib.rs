@@ -13,6 +13,7 @@ pub mod gradients;
 pub mod nn;
 pub mod io;
 mod ops;
+pub mod optim;
 pub mod precision;
 mod tensor;
 pub mod train;

@@ -63,8 +63,8 @@ impl<'a> Path<'a> {
         Path { parent: Some(self), part: Part::Index(index), buffer: self.buffer }
     }
 
-    /// Whether this is the tree itself, no part of it.
-    pub(crate) fn is_root(&self) -> bool {
+    /// Whether this is the tree itself: the tree is one tensor.
+    pub fn is_root(&self) -> bool {
         matches!(self.part, Part::Root)
     }
 

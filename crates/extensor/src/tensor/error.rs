@@ -152,6 +152,18 @@ pub enum Error {
         /// What it was.
         got: String,
     },
+    /// A leaf of a tree that is not what it has to be.
+    #[error("{op}: {leaf} is {got}, expected {expected}")]
+    Leaf {
+        /// The operation.
+        op: &'static str,
+        /// What it is of, and its name.
+        leaf: String,
+        /// What it had to be.
+        expected: String,
+        /// What it was.
+        got: String,
+    },
     /// The largest or smallest of no elements.
     #[error("{op}: there is no such element in an empty axis (shape {shape})")]
     Empty {

@@ -1,0 +1,309 @@
+//! What all optimisers share: the walk over a model, its gradients and its state, the checks on the way,
+//! and where the new numbers are written. It must not know a formula.
+
+use super::groups::{Factors, Groups};
+use super::state::{State, expect_parameter};
+use crate::autodiff::{Path, leaves, parameters};
+use crate::gradients::{clip_grad_value, global_norm};
+use crate::{DType, Error, Result, Tensor, Tree};
+use extensor_kernels::native::{Compute, Native};
+use extensor_kernels::update::{Place, RealStep, Step, update as update_slices};
+use half::{bf16, f16};
+
+/// What every optimiser can be told.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Common {
+    pub lr: f64,
+    pub weight_decay: f64,
+    pub groups: Groups,
+    pub clip_norm: Option<f64>,
+    pub clip_value: Option<f64>,
+}
+
+impl Common {
+    pub fn new(lr: f64) -> Common {
+        let groups = Groups::new();
+        Common { lr, weight_decay: 0.0, groups, clip_norm: None, clip_value: None }
+    }
+}
+
+/// An optimiser, as the engine sees it.
+pub(super) trait Method {
+    /// Its name in errors.
+    const NAME: &'static str;
+    /// What every optimiser can be told.
+    fn common(&self) -> &Common;
+    /// The names of what it remembers for each parameter.
+    fn slots(&self) -> &'static [&'static str];
+    /// What that is before the first step.
+    fn start(&self) -> f64 {
+        0.0
+    }
+    /// An error if a setting of its own is outside what is allowed.
+    fn check(&self) -> Result<()>;
+    /// Makes a step for one parameter.
+    fn step(&self, now: Now, leaf: Leaf<'_>) -> Result<()>;
+}
+
+/// The numbers of a step for a parameter.
+#[derive(Clone, Copy)]
+pub(super) struct Now {
+    pub lr: f64,
+    pub weight_decay: f64,
+    /// The number of the step, from 1 on.
+    pub step: u64,
+}
+
+/// A parameter in a step.
+pub(super) struct Leaf<'a> {
+    parameter: &'a mut Tensor,
+    gradient: &'a Tensor,
+    /// A factor on the gradient.
+    scale: f64,
+    slots: &'a mut [Tensor],
+}
+
+/// An error unless a number is finite and at least 0.
+pub(super) fn at_least_0(op: &'static str, parameter: &'static str, value: f64) -> Result<()> {
+    expect(op, parameter, value, "a finite number of at least 0", value.is_finite() && value >= 0.0)
+}
+
+/// An error unless a number is at least 0 and below 1.
+pub(super) fn share(op: &'static str, parameter: &'static str, value: f64) -> Result<()> {
+    expect(op, parameter, value, "at least 0 and below 1", (0.0..1.0).contains(&value))
+}
+
+pub(super) fn expect(
+    op: &'static str,
+    parameter: &'static str,
+    value: f64,
+    expected: &str,
+    holds: bool,
+) -> Result<()> {
+    if holds {
+        return Ok(());
+    }
+    let (expected, got) = (expected.into(), format!("{value:?}"));
+    Err(Error::Parameter { op, parameter, expected, got })
+}
+
+fn check<M: Method>(method: &M, lr: f64) -> Result<()> {
+    at_least_0(M::NAME, "the learning rate", lr)?;
+    at_least_0(M::NAME, "the weight decay", method.common().weight_decay)?;
+    method.check()
+}
+
+pub(super) fn init<T: Tree, M: Method>(method: &M, model: &T) -> Result<State<T>> {
+    check(method, method.common().lr)?;
+    method.common().groups.factors(M::NAME, model)?;
+    State::new(M::NAME, method.slots(), method.start(), model)
+}
+
+pub(super) fn update<T: Tree, M: Method>(
+    method: &M,
+    lr: f64,
+    mut model: T,
+    grads: &T,
+    mut state: State<T>,
+) -> Result<(T, State<T>)> {
+    check(method, lr)?;
+    let common = method.common();
+    state.expect(M::NAME, method.slots(), parameters(&model).len())?;
+    let factors = common.groups.factors(M::NAME, &model)?;
+    let within = common.clip_value.map(|limit| clip_grad_value(grads, limit)).transpose()?;
+    let grads = within.as_ref().unwrap_or(grads);
+    fits(M::NAME, &model, grads)?;
+    let scale = match common.clip_norm {
+        None => 1.0,
+        Some(limit) => {
+            let (scale, norm) = clip_scale(M::NAME, grads, limit)?;
+            state.grad_norm = Some(norm);
+            scale
+        }
+    };
+    state.step = state.step.saturating_add(1);
+    let step = state.step;
+    let grads = leaves(grads);
+    let mut grads = grads.into_iter();
+    let mut index = 0;
+    model.visit_mut(&Path::ROOT, &mut |path, parameter| {
+        let Some(gradient) = grads.next() else {
+            return Ok(());
+        };
+        if path.is_buffer() {
+            return Ok(());
+        }
+        let factor = factors.as_ref().map_or(Factors::NONE, |all| all[index]);
+        let weight_decay = common.weight_decay * factor.weight_decay;
+        let now = Now { lr: lr * factor.lr, weight_decay, step };
+        let slots = state.of_parameter(M::NAME, index, path, parameter)?;
+        index += 1;
+        method.step(now, Leaf { parameter, gradient, scale, slots })
+    })?;
+    Ok((model, state))
+}
+
+/// An error unless there is a gradient of the right kind for every parameter.
+fn fits<T: Tree>(op: &'static str, model: &T, grads: &T) -> Result<()> {
+    let found = leaves(grads);
+    let wanted = leaves(model).len();
+    if found.len() != wanted {
+        let [expected, got] = [wanted, found.len()].map(|n| format!("{n} leaves of gradients"));
+        return Err(Error::Inputs { op, expected, got });
+    }
+    let mut found = found.into_iter();
+    model.visit(&Path::ROOT, &mut |path, x| {
+        let (Some(grad), false) = (found.next(), path.is_buffer()) else {
+            return Ok(());
+        };
+        expect_parameter(op, path, x)?;
+        if grad.is_traced() {
+            return expect_parameter(op, path, grad);
+        }
+        let reduced = [DType::F16, DType::BF16].contains(&x.dtype());
+        let dtype_fits = grad.dtype() == x.dtype() || reduced && grad.dtype() == DType::F32;
+        if dtype_fits && grad.shape() == x.shape() {
+            return Ok(());
+        }
+        let leaf = format!("the gradient of {path}");
+        let [expected, got] = [x, grad].map(|x| format!("{} {}", x.dtype(), x.shape()));
+        Err(Error::Leaf { op, leaf, expected, got })
+    })
+}
+
+/// The factor that brings the norm of all gradients down to `limit`, and the norm.
+fn clip_scale<T: Tree>(op: &'static str, grads: &T, limit: f64) -> Result<(f64, f64)> {
+    expect(op, "the largest norm", limit, "at least 0", limit >= 0.0)?;
+    let found = global_norm(grads)?;
+    let norm = found.to_f64_vec()[0];
+    if !norm.is_finite() || norm <= limit {
+        return Ok((1.0, norm));
+    }
+    // In the precision of the norm, as `clip_grad_norm` has it.
+    let scale = match found.dtype() {
+        DType::F64 => limit / norm,
+        _ => f64::from(limit as f32 / norm as f32),
+    };
+    Ok((scale, norm))
+}
+
+impl Leaf<'_> {
+    /// Replaces the parameter and its slots by what the rule makes of them.
+    pub fn update<const S: usize>(self, step: &impl RealStep<S>) -> Result<()> {
+        use DType::{BF16, F16, F32, F64};
+        match (self.parameter.dtype(), self.gradient.dtype()) {
+            (F32, F32) => self.typed::<f32, f32, S>(step),
+            (F64, F64) => self.typed::<f64, f64, S>(step),
+            (F16, F16) => self.typed::<f16, f16, S>(step),
+            (F16, F32) => self.typed::<f16, f32, S>(step),
+            (BF16, BF16) => self.typed::<bf16, bf16, S>(step),
+            (BF16, F32) => self.typed::<bf16, f32, S>(step),
+            // `fits` has looked at them.
+            (a, b) => Err(Error::MixedDTypes { op: "update", a, b }),
+        }
+    }
+
+    fn typed<T, G, const S: usize>(self, step: &dyn Step<T::Wide, S>) -> Result<()>
+    where
+        T: Compute,
+        G: Compute<Wide = T::Wide>,
+    {
+        let Leaf { parameter, gradient, scale, slots } = self;
+        let Ok(slots) = <&mut [Tensor; S]>::try_from(slots) else {
+            unreachable!("an optimiser has as many slots as its rule");
+        };
+        let old = own::<T>(parameter)?;
+        let mut olds = [const { None }; S];
+        for (old, slot) in olds.iter_mut().zip(slots.iter_mut()) {
+            *old = own::<T::Wide>(slot)?;
+        }
+        let mut olds = olds.iter();
+        let slots = slots.each_mut();
+        let slots = slots.map(|x| place::<T::Wide>(x, olds.next().and_then(Option::as_ref)));
+        let parameter = place::<T>(parameter, old.as_ref());
+        update_slices(step, parameter, gradient.view::<G>(), scale, slots);
+        Ok(())
+    }
+}
+
+/// Sees to it that nobody else sees the tensor's memory: if somebody does, the tensor becomes a new one,
+/// with nothing in it yet, and the old one is returned.
+fn own<T: Native>(x: &mut Tensor) -> Result<Option<Tensor>> {
+    if !x.is_contiguous() {
+        *x = x.contiguous()?;
+    }
+    if x.exclusive_slice::<T>().is_some() {
+        return Ok(None);
+    }
+    let new = Tensor::build("update", x.shape().clone(), x.dtype(), |_: &mut [T]| {})?;
+    Ok(Some(std::mem::replace(x, new)))
+}
+
+/// The elements of a tensor that nobody else sees, to be replaced, or made of those of `old`.
+fn place<'a, T: Native>(x: &'a mut Tensor, old: Option<&'a Tensor>) -> Place<'a, T> {
+    let from = old.and_then(Tensor::contiguous_slice);
+    match x.exclusive_slice() {
+        Some(to) => Place { from, to },
+        None => unreachable!("the tensor's memory is its own"),
+    }
+}
+
+/// A moving average `average` of `x`, in place where nobody else sees it.
+pub(super) fn average(average: &mut Tensor, x: &Tensor, blend: f64) -> Result<()> {
+    use extensor_kernels::update::{Average, Rules};
+    let leaf = Leaf { parameter: average, gradient: x, scale: 1.0, slots: &mut [] };
+    let rule = Rules(Average { blend });
+    match (leaf.parameter.dtype(), x.dtype()) {
+        (DType::F32, DType::F16) => leaf.typed::<f32, f16, 0>(&rule),
+        (DType::F32, DType::BF16) => leaf.typed::<f32, bf16, 0>(&rule),
+        _ => leaf.update(&rule),
+    }
+}
+
+/// The methods that every optimiser has, and the trait.
+macro_rules! optimizer {
+    ($name:ident) => {
+        impl $name {
+            /// With factors on the learning rate and the weight decay of some parameters.
+            pub fn groups(mut self, groups: $crate::optim::Groups) -> Self {
+                self.common.groups = groups;
+                self
+            }
+
+            /// With all gradients scaled down together where their norm is above `max_norm`, as
+            /// [`clip_grad_norm`](crate::gradients::clip_grad_norm) does, in the same pass over memory.
+            /// The norm that was found is in the state then.
+            pub fn clip_norm(mut self, max_norm: f64) -> Self {
+                self.common.clip_norm = Some(max_norm);
+                self
+            }
+
+            /// With every element of the gradients held within ±`max_value`, as
+            /// [`clip_grad_value`](crate::gradients::clip_grad_value) does (before
+            /// [`clip_norm`](Self::clip_norm), if that is asked for too).
+            pub fn clip_value(mut self, max_value: f64) -> Self {
+                self.common.clip_value = Some(max_value);
+                self
+            }
+        }
+
+        impl<T: $crate::Tree> $crate::optim::Optimizer<T> for $name {
+            fn learning_rate(&self) -> f64 {
+                self.common.lr
+            }
+            fn init(&self, model: &T) -> $crate::Result<$crate::optim::State<T>> {
+                $crate::optim::engine::init(self, model)
+            }
+            fn update_with(
+                &self,
+                lr: f64,
+                model: T,
+                grads: &T,
+                state: $crate::optim::State<T>,
+            ) -> $crate::Result<(T, $crate::optim::State<T>)> {
+                $crate::optim::engine::update(self, lr, model, grads, state)
+            }
+        }
+    };
+}
+pub(super) use optimizer;
