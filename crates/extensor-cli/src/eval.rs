@@ -55,10 +55,9 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
 /// An error unless data can be given to a model that has learnt `learnt`.
 fn fits(data: &Task, learnt: &Task) -> Result<(), String> {
     let fit = match (data, learnt) {
-        (
-            Task::Images { shape: a, classes: n, .. },
-            Task::Images { shape: b, classes: m, .. },
-        ) => a == b && n <= m,
+        (Task::Images { shape: a, classes: n, .. }, Task::Images { shape: b, classes: m, .. }) => {
+            a == b && n <= m
+        }
         (
             Task::Table { features: a, classes: n, .. },
             Task::Table { features: b, classes: m, .. },

@@ -32,7 +32,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
     let (mut elements, mut bytes) = (0u64, 0u64);
     for name in &names {
         let Some(info) = file.info(name) else { continue };
-        let size = info.end - info.start;
+        let size = info.bytes();
         let count: usize = info.shape.iter().product();
         elements += count as u64;
         bytes += size;

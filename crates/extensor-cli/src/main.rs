@@ -83,8 +83,7 @@ fn manual(name: Option<&str>) -> Result<u8, String> {
         let Some(found) = command.find_subcommand(name) else {
             return Err(format!("there is no command {name:?}"));
         };
-        let full = format!("extensor-{name}");
-        command = found.clone().name(full.clone()).display_name(full);
+        command = found.clone();
     }
     let mut text = Vec::new();
     let rendered = clap_mangen::Man::new(command).render(&mut text);

@@ -132,18 +132,27 @@ fn picture(path: &Path, [channels, rows, columns]: [usize; 3]) -> Result<Vec<u8>
         1 => pixel(x, y, 0),
         _ => 0.299 * pixel(x, y, 0) + 0.587 * pixel(x, y, 1) + 0.114 * pixel(x, y, 2),
     };
-    let value = |x: usize, y: usize, c: usize| if channels == 3 { pixel(x, y, c) } else { grey(x, y) };
+    let value =
+        |x: usize, y: usize, c: usize| if channels == 3 { pixel(x, y, c) } else { grey(x, y) };
     let mut made = Vec::with_capacity(channels * rows * columns);
     for c in 0..channels {
         for i in 0..rows {
             for j in 0..columns {
-                made.push(average(&|x, y| value(x, y, c), [width, height], [columns, rows], [j, i]));
+                made.push(average(
+                    &|x, y| value(x, y, c),
+                    [width, height],
+                    [columns, rows],
+                    [j, i],
+                ));
             }
         }
     }
     // Digits are light on dark in the data; a picture of dark ink on light paper is turned round.
     let edge = |i: usize| i < columns || i >= (rows - 1) * columns || i % columns == 0;
-    let (sum, count) = made.iter().enumerate().filter(|(i, _)| edge(*i % (rows * columns)))
+    let (sum, count) = made
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| edge(*i % (rows * columns)))
         .fold((0.0, 0.0), |(s, n), (_, v)| (s + v, n + 1.0));
     let turned = channels == 1 && sum / f64::max(count, 1.0) > 127.5;
     Ok(made.iter().map(|v| if turned { 255.0 - v } else { *v }.round() as u8).collect())

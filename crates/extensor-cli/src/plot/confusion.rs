@@ -17,9 +17,11 @@ pub fn confusion(counts: &[Vec<u64>], names: &[String]) -> String {
     let right: u64 = (0..classes).map(|i| counts[i].get(i).copied().unwrap_or(0)).sum();
     canvas.title((left, 24.0), &format!("{} mistakes in {total}", total - right));
     canvas.text((left, 46.0), 12.0, FAINT, Anchor::Start, "across: predicted; down: truth");
-    let mistakes = || counts.iter().enumerate().flat_map(|(i, row)| {
-        row.iter().enumerate().filter(move |(j, _)| *j != i).map(|(_, n)| *n)
-    });
+    let mistakes = || {
+        counts.iter().enumerate().flat_map(|(i, row)| {
+            row.iter().enumerate().filter(move |(j, _)| *j != i).map(|(_, n)| *n)
+        })
+    };
     let most = mistakes().max().unwrap_or(0).max(1) as f64;
     for (i, row) in counts.iter().enumerate() {
         let y = top + cell * i as f64;
@@ -30,11 +32,8 @@ pub fn confusion(counts: &[Vec<u64>], names: &[String]) -> String {
         canvas.text((x, top - 8.0), 12.0, INK, Anchor::Middle, &name);
         for (j, &count) in row.iter().enumerate() {
             let x = left + cell * j as f64;
-            let share = if i == j {
-                count as f64 / sum.max(1) as f64
-            } else {
-                0.6 * count as f64 / most
-            };
+            let share =
+                if i == j { count as f64 / sum.max(1) as f64 } else { 0.6 * count as f64 / most };
             let fill = if i != j && count > 0 { warm(share) } else { shade(share) };
             canvas.rect((x + 0.5, y + 0.5), (cell - 1.0, cell - 1.0), &fill);
             if count > 0 && cell >= 24.0 {

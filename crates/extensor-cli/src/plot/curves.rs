@@ -96,9 +96,8 @@ fn draw(canvas: &mut Canvas, panel: &Panel, offset: f64) {
     let [left, top, right, bottom] = AREA;
     let (left, right) = (left + offset, right + offset);
     canvas.title((left, 24.0), &panel.title);
-    let shown = |&(x, y): &(f64, f64)| {
-        x.is_finite() && y.is_finite() && (!panel.logarithmic || y > 0.0)
-    };
+    let shown =
+        |&(x, y): &(f64, f64)| x.is_finite() && y.is_finite() && (!panel.logarithmic || y > 0.0);
     let points = || panel.series.iter().flat_map(|s| s.points.iter().copied()).filter(shown);
     if points().next().is_none() {
         canvas.text((left, (top + bottom) / 2.0), 12.0, FAINT, Anchor::Start, "nothing measured");

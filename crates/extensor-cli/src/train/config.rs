@@ -260,7 +260,10 @@ fn fit(key: &str, kind: Kind, value: Value) -> Result<Value, String> {
         (Kind::Text, _) => ("a text in quotes".into(), value.is_str()),
         (Kind::OneOf(names), _) => {
             let quoted: Vec<String> = names.iter().map(|n| format!("{n:?}")).collect();
-            (format!("one of {}", quoted.join(", ")), value.as_str().is_some_and(|v| names.contains(&v)))
+            (
+                format!("one of {}", quoted.join(", ")),
+                value.as_str().is_some_and(|v| names.contains(&v)),
+            )
         }
     };
     if fits {

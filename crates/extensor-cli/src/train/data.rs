@@ -100,9 +100,8 @@ impl Data {
         let shown = path.display();
         let name = path.file_name().map_or("data".into(), |n| n.to_string_lossy().into_owned());
         if path.is_dir() {
-            let has = |file: &str| {
-                path.join(file).is_file() || path.join(format!("{file}.gz")).is_file()
-            };
+            let has =
+                |file: &str| path.join(file).is_file() || path.join(format!("{file}.gz")).is_file();
             let found = match () {
                 () if has("data_batch_1.bin") => cifar::folder(path, cifar::Kind::Ten),
                 () if has("train.bin") => cifar::folder(path, cifar::Kind::HundredFine),

@@ -31,6 +31,7 @@ pub struct Arguments {
     /// A file of settings: every flag can stand in it under its name; flags count more
     #[arg(value_name = "CONFIG.toml")]
     pub config: Option<PathBuf>,
+    /// The flags.
     #[command(flatten)]
     pub settings: Settings,
 }
@@ -237,7 +238,8 @@ fn listen() -> Result<Arc<AtomicBool>, String> {
         }
         use std::io::Write;
         // Nobody may be there to read it.
-        let _ = writeln!(std::io::stderr(), "\nfinishing the step, then saving (once more: at once)");
+        let _ =
+            writeln!(std::io::stderr(), "\nfinishing the step, then saving (once more: at once)");
     };
     ctrlc::set_handler(handler).map_err(|error| format!("cannot listen for Ctrl-C: {error}"))?;
     Ok(stop)

@@ -96,7 +96,8 @@ impl Network {
             ("gpt", Task::Text { letters }) => {
                 let width = size(width, 128);
                 // Heads of 32 numbers, or of as many as there are.
-                let heads = (1..=width).rev().find(|h| width % h == 0 && width / h >= 32.min(width));
+                let heads =
+                    (1..=width).rev().find(|h| width % h == 0 && width / h >= 32.min(width));
                 let config = GptConfig {
                     vocabulary: letters.chars().count(),
                     context: size(settings.context, 64),

@@ -191,7 +191,8 @@ impl Hooks<Network> for Progress {
         self.metrics.write(step.step, &record)?;
         self.events.scalars(step.step, &scalars)?;
 
-        let mix = |old: Option<f64>, new: f64| Some(old.map_or(new, |old| old + 0.05 * (new - old)));
+        let mix =
+            |old: Option<f64>, new: f64| Some(old.map_or(new, |old| old + 0.05 * (new - old)));
         self.loss = mix(self.loss, step.loss);
         let accuracy = step.metrics.iter().find(|m| m.0 == "accuracy");
         if let Some((_, accuracy)) = accuracy {

@@ -133,7 +133,8 @@ pub fn state(
     }
     if settings.schedule.as_deref() == Some("plateau") {
         let lr = settings.lr.unwrap_or(1e-3);
-        state = state.plateau(Plateau::new(lr)?.rising().patience(2).factor(0.3)?.absolute_threshold(1e-4)?);
+        state = state
+            .plateau(Plateau::new(lr)?.rising().patience(2).factor(0.3)?.absolute_threshold(1e-4)?);
     }
     Ok(state)
 }

@@ -210,7 +210,8 @@ fn lines(path: &Path, task: &Task) -> extensor::Result<String> {
         let value = |values: &[(String, f64)]| {
             values.iter().find(|(n, _)| n == metric).map(|(_, v)| v * factor)
         };
-        let points = records.iter().filter_map(|(step, values)| Some((*step as f64, value(values)?)));
+        let points =
+            records.iter().filter_map(|(step, values)| Some((*step as f64, value(values)?)));
         Series { name: name.into(), points: points.collect(), noisy }
     };
     let held = if matches!(task, Task::Text { .. }) { "validation" } else { "test" };
@@ -220,10 +221,7 @@ fn lines(path: &Path, task: &Task) -> extensor::Result<String> {
         series,
         logarithmic,
     };
-    let loss = vec![
-        series("training", "loss", 1.0, true),
-        series(held, "test_loss", 1.0, false),
-    ];
+    let loss = vec![series("training", "loss", 1.0, true), series(held, "test_loss", 1.0, false)];
     let accuracy = vec![
         series("training", "accuracy", 100.0, true),
         series(held, "test_accuracy", 100.0, false),

@@ -24,7 +24,8 @@ pub struct Saved {
 /// Whether a folder holds a run.
 pub fn exists(folder: &Path) -> bool {
     let folder = checkpoints(folder);
-    folder.is_dir() && Directory::open(folder, 1).and_then(|d| d.steps()).is_ok_and(|s| !s.is_empty())
+    folder.is_dir()
+        && Directory::open(folder, 1).and_then(|d| d.steps()).is_ok_and(|s| !s.is_empty())
 }
 
 /// Reads what a checkpoint says about itself.

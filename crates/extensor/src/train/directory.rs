@@ -64,7 +64,8 @@ impl Directory {
     /// The steps of which there are checkpoints, in order.
     pub fn steps(&self) -> Result<Vec<u64>> {
         let mut steps = Vec::new();
-        let listed = fs::read_dir(&self.path).map_err(|error| failed("read", &self.path, &error))?;
+        let listed =
+            fs::read_dir(&self.path).map_err(|error| failed("read", &self.path, &error))?;
         for entry in listed {
             let entry = entry.map_err(|error| failed("read", &self.path, &error))?;
             let name = entry.file_name();
