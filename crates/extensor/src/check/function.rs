@@ -10,6 +10,7 @@ use crate::{Error, Key, Result, Tensor};
 /// Checks the derivatives that automatic differentiation finds for `f` at `args`: reverse mode
 /// against differences, forward mode against reverse mode by the adjoint identity, and with
 /// `order: 2` in the options the gradient's own derivative against differences of the gradient.
+/// [Buffers](Path::is_buffer) stay as they are.
 ///
 /// ```
 /// use extensor::check::{Options, check_grad};
@@ -31,7 +32,10 @@ pub fn check_grad<A: Tree, B: Tree>(
 ) -> Result<Report> {
     let refill = |list: &[Tensor]| -> Result<A> {
         let mut list = list.iter();
-        args.map(&Path::ROOT, &mut |_, x| Ok(list.next().unwrap_or(x).clone()))
+        args.map(&Path::ROOT, &mut |path, x| {
+            let given = if path.is_buffer() { None } else { list.next() };
+            Ok(given.unwrap_or(x).clone())
+        })
     };
     let flat = |list: &Vec<Tensor>| -> Result<Vec<Tensor>> {
         let outputs = f(&refill(list)?)?;
@@ -40,6 +44,9 @@ pub fn check_grad<A: Tree, B: Tree>(
     let mut inputs = Vec::new();
     let mut input_names = options.input_names.clone();
     args.visit(&Path::ROOT, &mut |path, x| {
+        if path.is_buffer() {
+            return Ok(());
+        }
         if input_names.len() <= inputs.len() {
             input_names.push(path.to_string());
         }

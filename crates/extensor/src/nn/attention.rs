@@ -40,7 +40,7 @@ impl MultiHeadAttention {
     /// For vectors of length `size`, which `heads` divides. The projections begin as PyTorch's:
     /// Xavier's even distribution and biases 0, the last as that of a [`Linear`].
     pub fn new(key: Key, size: usize, heads: usize) -> Result<MultiHeadAttention> {
-        if heads == 0 || size == 0 || size % heads != 0 {
+        if heads == 0 || size == 0 || !size.is_multiple_of(heads) {
             return bad(OP, "heads", format!("a divisor of the size {size}"), heads);
         }
         let Some(three) = size.checked_mul(3) else {

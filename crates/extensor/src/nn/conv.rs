@@ -86,7 +86,7 @@ impl ConvOptions {
     /// An error unless the groups divide both numbers of channels.
     fn expect_groups(&self, op: &'static str, inputs: usize, outputs: usize) -> Result<()> {
         let groups = self.groups;
-        if groups == 0 || inputs % groups != 0 || outputs % groups != 0 {
+        if groups == 0 || !inputs.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
             let expected = format!("a divisor of {inputs} and of {outputs} channels");
             return bad(op, "groups", expected, groups);
         }

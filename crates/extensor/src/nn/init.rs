@@ -234,6 +234,7 @@ fn expect_spread(op: &'static str, parameter: &'static str, value: f64) -> Resul
 /// ```
 pub fn orthogonal(key: Key, shape: impl Into<Shape>, gain: f64, dtype: DType) -> Result<Tensor> {
     let (op, shape) = ("orthogonal", shape.into());
+    dtype.expect_float(op, "the result")?;
     expect_spread(op, "gain", gain)?;
     fans(&shape)?;
     let Some(len) = shape.checked_len() else { return Err(Error::Overflow { op, shape }) };
@@ -287,8 +288,10 @@ pub fn truncated_normal(
     dtype: DType,
 ) -> Result<Tensor> {
     let (op, shape) = ("truncated_normal", shape.into());
+    dtype.expect_float(op, "the result")?;
     expect_spread(op, "std", std)?;
-    if !mean.is_finite() || low.is_nan() || high.is_nan() || low > high {
+    let bounded = low <= high && low < f64::INFINITY && high > f64::NEG_INFINITY;
+    if !mean.is_finite() || !bounded {
         let expected = "numbers, the mean finite and the bounds in order";
         return bad(op, "mean, low, high", expected, format!("{mean}, {low}, {high}"));
     }

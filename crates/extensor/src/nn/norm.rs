@@ -195,7 +195,7 @@ pub struct GroupNorm {
 impl GroupNorm {
     /// For `channels` channels in `groups` groups, with eps 10⁻⁵.
     pub fn new(groups: usize, channels: usize) -> Result<GroupNorm> {
-        if groups == 0 || channels % groups != 0 {
+        if groups == 0 || !channels.is_multiple_of(groups) {
             let expected = format!("a divisor of {channels} channels");
             return bad("group_norm", "groups", expected, groups);
         }

@@ -1,0 +1,7 @@
+//! Layers, their beginnings, and models.
+
+mod behaviour;
+mod golden;
+mod gradients;
+mod initial;
+mod values;
