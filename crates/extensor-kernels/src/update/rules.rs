@@ -225,13 +225,13 @@ impl Rule<1> for Adagrad {
     }
 }
 
-/// `p ← keep·p − rate·sign(m + blend₁·(g − m)); m ← m + blend₂·(g − m)`.
+/// `p ← p − rate·(sign(m + blend₁·(g − m)) + decay·p); m ← m + blend₂·(g − m)`.
 #[derive(Clone, Copy, Debug)]
 pub struct Lion {
     /// How far every element moves.
     pub rate: f64,
-    /// What weight decay leaves of the parameter.
-    pub keep: f64,
+    /// The factor on the parameter that is added to the sign.
+    pub decay: f64,
     /// `1 − β₁`.
     pub blend: f64,
     /// `1 − β₂`.
@@ -244,7 +244,8 @@ impl Rule<1> for Lion {
         let news = g - m;
         let direction = news.mul_add(p.lit(self.blend), m).sign();
         let m = news.mul_add(p.lit(self.blend_slow), m);
-        (direction.mul_add(p.lit(-self.rate), p * p.lit(self.keep)), [m])
+        let along = p.mul_add(p.lit(self.decay), direction);
+        (along.mul_add(p.lit(-self.rate), p), [m])
     }
 }
 

@@ -65,8 +65,7 @@ impl Method for Lion {
     }
 
     fn step(&self, now: Now, leaf: Leaf<'_>) -> Result<()> {
-        let keep = 1.0 - now.lr * now.weight_decay;
         let (blend, blend_slow) = (1.0 - self.beta1, 1.0 - self.beta2);
-        leaf.update(&Rules(Rule { rate: now.lr, keep, blend, blend_slow }))
+        leaf.update(&Rules(Rule { rate: now.lr, decay: now.weight_decay, blend, blend_slow }))
     }
 }

@@ -4,13 +4,13 @@
 use super::search::armijo;
 use super::{Minimum, Problem, Stop, add_scaled, dot, flatten, negated, norm};
 use crate::autodiff::hvp;
-use crate::optim::engine::at_least_0;
+use crate::optim::engine::{at_least_0, share};
 use crate::{Result, Tensor, Tree};
 
 /// Newton-CG: minimises a function by steps that solve `Hp = −g` by conjugate gradients, with
 /// products of the Hessian and vectors ([`hvp`]) alone.
 ///
-/// The system is solved to `min(½, √‖g‖)·‖g‖`, so that convergence is faster than linear; where the
+/// The system is solved to `min(η, √‖g‖)·‖g‖`, so that convergence is faster than linear; where the
 /// Hessian is found to curve downwards, the solution so far is taken (or, if there is none, the
 /// negative gradient, as far as the curvature suggests). The step is then shortened until the function
 /// falls enough (Armijo).
@@ -29,6 +29,7 @@ pub struct NewtonCg {
     tolerance: f64,
     max_iterations: usize,
     max_products: usize,
+    forcing: f64,
     c1: f64,
 }
 
@@ -39,9 +40,10 @@ impl Default for NewtonCg {
 }
 
 impl NewtonCg {
-    /// To a gradient norm of 1e-8, in at most 200 iterations with at most 200 products each.
+    /// To a gradient norm of 1e-8, in at most 200 iterations with at most 200 products each; η = 1e-3.
     pub fn new() -> NewtonCg {
-        NewtonCg { tolerance: 1e-8, max_iterations: 200, max_products: 200, c1: 1e-4 }
+        let (max_iterations, max_products) = (200, 200);
+        NewtonCg { tolerance: 1e-8, max_iterations, max_products, forcing: 1e-3, c1: 1e-4 }
     }
 
     /// With another norm of the gradient at which it ends.
@@ -59,6 +61,12 @@ impl NewtonCg {
         NewtonCg { max_products, ..self }
     }
 
+    /// With another η: how far, at most, a system may be from solved. More saves products far from the
+    /// minimum, and costs iterations.
+    pub fn forcing(self, eta: f64) -> NewtonCg {
+        NewtonCg { forcing: eta, ..self }
+    }
+
     /// Minimises `f`, beginning at `start`.
     pub fn minimize<T: Tree>(
         &self,
@@ -67,6 +75,7 @@ impl NewtonCg {
     ) -> Result<Minimum<T>> {
         let op = "newton_cg";
         at_least_0(op, "the tolerance", self.tolerance)?;
+        share(op, "η", self.forcing)?;
         let mut problem = Problem::new(op, &f, start)?;
         let mut point = problem.start()?;
         let (mut iterations, mut products) = (0, 0);
@@ -80,7 +89,7 @@ impl NewtonCg {
             iterations += 1;
             let model = problem.tree(&point.x)?;
             let curve = |d: &[f64]| flatten(&hvp(&f, &model, &problem.tree(d)?)?);
-            let (direction, used) = truncated(&point.grad, curve, self.max_products)?;
+            let (direction, used) = truncated(&point.grad, curve, self.forcing, self.max_products)?;
             products += used;
             match armijo(&mut problem, &point, &direction, self.c1, 40)? {
                 Some(next) => point = next,
@@ -95,10 +104,11 @@ impl NewtonCg {
 fn truncated(
     grad: &[f64],
     curve: impl Fn(&[f64]) -> Result<Vec<f64>>,
+    forcing: f64,
     limit: usize,
 ) -> Result<(Vec<f64>, usize)> {
     let size = norm(grad);
-    let enough = size.sqrt().min(0.5) * size;
+    let enough = size.sqrt().min(forcing) * size;
     let mut solution = vec![0.0; grad.len()];
     let mut residual = grad.to_vec();
     let mut direction = negated(grad);
