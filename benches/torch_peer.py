@@ -95,15 +95,17 @@ def networks(name):
 
 def training(name):
     F = torch.nn.functional
-    if name == "small":
-        h, w, b = (torch.randn(16, requires_grad=True) for _ in range(3))
+    if name in ("small", "small_all"):
+        h, w, b = (torch.randn(16) for _ in range(3))
+        by = [h] if name == "small" else [h, w, b]
+        by = [x.requires_grad_() for x in by]
 
         def run():
             with torch.enable_grad():
                 y = h
                 for _ in range(100):
                     y = torch.tanh(y * w + b)
-                return torch.autograd.grad(y.sum(), [h, w, b])
+                return torch.autograd.grad(y.sum(), by)
 
         return run
     if name == "mlp_grad":
@@ -135,7 +137,7 @@ for line in sys.stdin:
             else elementwise(name) or networks(name) or training(name)
         )
     f = work[name]
-    inner = 1000 if name.startswith("small_") else 1
+    inner = 1000 if name in ("small_add", "small_exp", "small_sum") else 1
     times = []
     f()
     for _ in range(int(repetitions)):

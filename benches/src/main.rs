@@ -3,12 +3,14 @@
 //!
 //! ```text
 //! cargo run --release -p extensor-bench -- [--threads 1,2] [--only WORD] [--python PATH] [--turns N]
+//! cargo run --release -p extensor-bench -- --memory [--threads 1,2]
 //! ```
 //!
 //! Each workload is timed in turns, a few repetitions of ours and then a few of PyTorch's, each after
 //! one that is not timed, with the same number of threads; the median and the minimum are shown, and the ratio of the medians and
 //! minima (above 1: ExTensor is faster). Without a Python that has torch only our side is shown.
 
+mod memory;
 mod networks;
 mod peer;
 mod training;
@@ -25,11 +27,15 @@ struct Options {
     only: Option<String>,
     python: String,
     turns: usize,
+    memory: bool,
+    memory_of: Option<String>,
 }
 
 fn options() -> Result<Options, String> {
     let python = std::env::var("EXTENSOR_BENCH_PYTHON").unwrap_or_else(|_| "python3".into());
-    let mut options = Options { threads: vec![1, 2], only: None, python, turns: 7 };
+    let (threads, turns) = (vec![1, 2], 7);
+    let mut options =
+        Options { threads, only: None, python, turns, memory: false, memory_of: None };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{flag} needs a value"));
@@ -38,12 +44,14 @@ fn options() -> Result<Options, String> {
                 let list: Result<_, _> = value()?.split(',').map(str::parse).collect();
                 options.threads = list.map_err(|e| format!("--threads: {e}"))?;
             }
+            "--memory" => options.memory = true,
+            "--memory-of" => options.memory_of = Some(value()?),
             "--only" => options.only = Some(value()?),
             "--python" => options.python = value()?,
             "--turns" => options.turns = value()?.parse().map_err(|e| format!("--turns: {e}"))?,
             other => {
                 return Err(format!(
-                    "unknown option {other}; there are --threads, --only, --python, --turns"
+                    "unknown option {other}; there are --threads, --only, --python, --turns, --memory"
                 ));
             }
         }
@@ -58,6 +66,14 @@ fn main() {
     });
     for &threads in &options.threads {
         extensor::threads::set(threads);
+        if let Some(kind) = &options.memory_of {
+            memory::one(kind);
+            continue;
+        }
+        if options.memory {
+            memory::compare(threads);
+            continue;
+        }
         let mut peer = Peer::start(&options.python, threads);
         let version = peer
             .as_ref()

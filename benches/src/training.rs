@@ -7,21 +7,31 @@ use std::hint::black_box;
 
 /// All of them.
 pub fn all() -> Vec<Workload> {
-    vec![small(), mlp()]
+    vec![small(), small_all(), mlp()]
 }
 
-/// 100 × tanh(h·w + b) on 16 elements: what an operation costs when there is no arithmetic.
+/// 100 × tanh(h·w + b) on 16 elements, and the gradient by `h`: what an operation costs when there
+/// is no arithmetic.
 fn small() -> Workload {
-    let args = (random(20, &[16]), random(21, &[16]), random(22, &[16]));
-    let f = |(h, w, b): &(Tensor, Tensor, Tensor)| {
-        let mut y = h.clone();
-        for _ in 0..100 {
-            y = extensor::tanh(&extensor::add(&extensor::multiply(&y, w)?, b)?)?;
-        }
-        extensor::sum(&y, .., false)
-    };
-    let work = move || drop(black_box(made(grad(f, &args))));
+    let (h, w, b) = (random(20, &[16]), random(21, &[16]), random(22, &[16]));
+    let work = move || drop(black_box(made(grad(|h| chain(h, &w, &b), &h))));
     Workload { name: "small".into(), inner: 1, f: Box::new(work) }
+}
+
+/// The same with the gradients by `w` and `b`, which are sums over the 100 uses of each.
+fn small_all() -> Workload {
+    let args = (random(20, &[16]), random(21, &[16]), random(22, &[16]));
+    let f = |(h, w, b): &(Tensor, Tensor, Tensor)| chain(h, w, b);
+    let work = move || drop(black_box(made(grad(f, &args))));
+    Workload { name: "small_all".into(), inner: 1, f: Box::new(work) }
+}
+
+fn chain(h: &Tensor, w: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let mut y = h.clone();
+    for _ in 0..100 {
+        y = extensor::tanh(&extensor::add(&extensor::multiply(&y, w)?, b)?)?;
+    }
+    extensor::sum(&y, .., false)
 }
 
 /// The loss and gradient of 784-512-512-10 with ReLU and cross-entropy, batch 128.

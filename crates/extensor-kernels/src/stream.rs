@@ -9,26 +9,40 @@ use crate::native::Native;
 /// From so many bytes of results on they are written past the caches.
 pub(crate) const FROM: usize = 8 << 20;
 
+/// Bytes that memory is fetched in.
+pub(crate) const LINE: usize = 64;
+
+/// Asks for a line of memory that will be needed soon. The place may be anywhere.
+#[inline(always)]
+pub(crate) fn ask<const TO_WRITE: bool>(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: this reads and writes nothing, and any address will do.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
+        if TO_WRITE {
+            _mm_prefetch::<_MM_HINT_ET0>(place.cast());
+        } else {
+            _mm_prefetch::<_MM_HINT_T0>(place.cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
 /// Asks for as much memory as `row` takes, right behind it: the next row, which is wanted as soon as
 /// this one has been looked at several times. Rows that would fill the first cache are left alone.
 #[inline(always)]
 pub(crate) fn ask_for_next<T>(row: &[T]) {
-    const LINE: usize = 64;
     const MOST: usize = 8 * 1024;
     let bytes = size_of_val(row);
     if bytes > MOST {
         return;
     }
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let next = row.as_ptr().cast::<i8>().wrapping_add(bytes);
-        let mut at = 0;
-        while at < bytes {
-            // SAFETY: nothing is read or written, and any address will do.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(at)) };
-            at += LINE;
-        }
+    let next = row.as_ptr().cast::<u8>().wrapping_add(bytes);
+    let mut at = 0;
+    while at < bytes {
+        ask::<false>(next.wrapping_add(at));
+        at += LINE;
     }
 }
 
@@ -43,22 +57,19 @@ impl Stream {
     /// Copies a slice to another of the same length.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn write<T: Native>(&self, from: &[T], to: &mut [T]) {
-        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-        const WIDTH: usize = size_of::<__m128i>();
+        use std::arch::x86_64::{_mm_loadu_si128, _mm_stream_si128};
         assert!(from.len() == to.len(), "stream: {} numbers to {}", from.len(), to.len());
-        if !to.as_ptr().addr().is_multiple_of(WIDTH) {
-            return to.copy_from_slice(from);
-        }
-        let each = WIDTH / size_of::<T>();
-        let whole = to.len() / each * each;
+        let each = 16 / size_of::<T>();
+        let aligned = to.as_ptr().addr().is_multiple_of(16);
+        let whole = if aligned { to.len() / each * each } else { 0 };
         let (source, target) = (from.as_ptr(), to.as_mut_ptr());
         let mut i = 0;
         while i < whole {
-            // SAFETY: `i..i + each` is within both slices, which do not overlap, and spans `WIDTH`
-            // bytes of a type that has no padding. `target` is a multiple of `WIDTH` and so is `i`
-            // times the size of a number. `_mm_stream_si128` needs SSE2, which every processor of
-            // the architecture has; what it writes is ordered before later stores by the fence
-            // in `drop`, and this thread sees it at once.
+            // SAFETY: `i..i + each` is within both slices, which do not overlap, and spans 16 bytes
+            // of a type that has no padding. `target` is a multiple of 16 and so is `i` times the
+            // size of a number. `_mm_stream_si128` needs SSE2, which every processor of the
+            // architecture has; what it writes is ordered before later stores by the fence in
+            // `drop`, and this thread sees it at once.
             unsafe {
                 let value = _mm_loadu_si128(source.add(i).cast());
                 _mm_stream_si128(target.add(i).cast(), value);

@@ -8,6 +8,7 @@
 pub mod planes;
 pub mod rows;
 mod sums;
+mod sweep;
 
 use crate::isa::Kernel;
 use crate::native::Compute;

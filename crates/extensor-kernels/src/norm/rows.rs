@@ -2,7 +2,7 @@
 
 use super::{
     LANES, Line, Pull, PullBack, Spans, Stretch, TASK, Terms, Totals, Wide, ask_ahead, moments,
-    wide,
+    sweep, wide,
 };
 use crate::gemm::scratch;
 use crate::isa::{Kernel, dispatch};
@@ -41,8 +41,18 @@ impl Rows {
 
     fn line<W: Wide>(&self, x: &[W]) -> Line<W> {
         let (len, ahead) = (self.len, self.ahead());
+        if self.sweeps::<W>()
+            && let Some(found) = sweep::moments(x, self.centred, self.eps, ahead)
+        {
+            return found.line;
+        }
         let spans = Spans { x, first: 0, count: 1, len, step: len, ahead };
         moments(spans, self.centred, self.eps).line
+    }
+
+    /// Whether sums in the narrow type are worth trying.
+    fn sweeps<W: Wide>(&self) -> bool {
+        !W::DOUBLE && self.len >= LONG
     }
 }
 
@@ -163,7 +173,8 @@ struct PullAll<'a, W> {
     dx: &'a mut [W],
     dgamma: &'a mut [W],
     dbeta: &'a mut [W],
-    ahead: usize,
+    /// Where the next row's gradients will be read, and where its `dx` will be written.
+    ahead: [usize; 2],
 }
 
 impl<W: Wide> Kernel for PullAll<'_, W> {
@@ -182,7 +193,8 @@ impl<W: Wide> Kernel for PullAll<'_, W> {
             let end = (start + PART).min(len);
             let mut i = start;
             while i < end {
-                ask_ahead::<W, true>(dx, i, ahead);
+                ask_ahead::<W, false>(g, i, ahead[0]);
+                ask_ahead::<W, true>(dx, i, ahead[1]);
                 i += LANES;
             }
             let mut i = start;
@@ -269,23 +281,21 @@ impl<W: Wide> Backward<'_, W> {
     /// `dx` is empty where not wanted.
     fn row(&mut self, row: usize, g: &[W], x: &[W], dx: &mut [W]) {
         let (shape, len) = (self.shape, self.shape.len);
-        let line = shape.line(x);
         let at = row % shape.groups * len;
         let (dgamma, dbeta) = (&mut self.dgamma[at..at + len], &mut self.dbeta[at..at + len]);
+        let gamma = shape.factors(self.gamma, row);
+        let (line, sums) = match dx.is_empty() {
+            true => (shape.line(x), [0.0; 2]),
+            false => sums(shape, [x, g, gamma]),
+        };
         if !dx.is_empty() {
-            let (gamma, ahead) = (shape.factors(self.gamma, row), shape.ahead());
-            let (mut sums, terms) = (Totals::<2>::ZERO, Pulled { g, gamma, x, line, ahead });
-            if len < LONG {
-                sums.add_all(terms);
-            } else {
-                sums.add_all(PulledLong(terms));
-            }
-            let mut pull = Pull::new(line, sums.values(), len as f64, self.limit);
+            let mut pull = Pull::new(line, sums, len as f64, self.limit);
             if !shape.centred {
                 pull.mean = 0.0;
             }
             if len >= LONG {
-                let ahead = if self.buffered { 0 } else { ahead };
+                let ahead = shape.ahead();
+                let ahead = [ahead, if self.buffered { 0 } else { ahead }];
                 return dispatch(PullAll { pull, g, gamma, x, dx, dgamma, dbeta, ahead });
             }
             dispatch(PullBack { pull, g, gamma, x, dx });
@@ -297,6 +307,24 @@ impl<W: Wide> Backward<'_, W> {
             dispatch(Add { g, dbeta });
         }
     }
+}
+
+/// The line of a row, `Σ g·gamma` and `Σ g·gamma·x̂`.
+fn sums<W: Wide>(shape: &Rows, [x, g, gamma]: [&[W]; 3]) -> (Line<W>, [f64; 2]) {
+    let ahead = shape.ahead();
+    if shape.sweeps::<W>()
+        && let Some(found) = sweep::pulled([x, g, gamma], shape.centred, shape.eps, ahead)
+    {
+        return found;
+    }
+    let line = shape.line(x);
+    let (mut sums, terms) = (Totals::<2>::ZERO, Pulled { g, gamma, x, line, ahead });
+    if shape.len < LONG {
+        sums.add_all(terms);
+    } else {
+        sums.add_all(PulledLong(terms));
+    }
+    (line, sums.values())
 }
 
 /// What the gradients of the factors are wanted for, and where they go.

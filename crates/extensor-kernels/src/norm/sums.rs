@@ -2,6 +2,7 @@
 
 use super::Wide;
 use crate::isa::{Kernel, dispatch};
+use crate::stream;
 
 /// Interleaved sums in which numbers are added: two vectors of `f64`.
 pub(super) const LANES: usize = 16;
@@ -152,32 +153,14 @@ fn tree(lanes: &[f64; LANES]) -> f64 {
     ((a + e) + (c + g)) + ((b + f) + (d + h))
 }
 
-/// Asks for a line of memory that will be needed soon: a group is looked at several times from its
-/// beginning, and the next one would be waited for. The place may be anywhere.
-#[inline(always)]
-fn ask<const TO_WRITE: bool>(place: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: this reads and writes nothing, and any address will do.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
-        if TO_WRITE {
-            _mm_prefetch::<_MM_HINT_ET0>(place.cast());
-        } else {
-            _mm_prefetch::<_MM_HINT_T0>(place.cast());
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
-}
-
 /// Asks for the numbers that lie `ahead` after the [`LANES`] from number `i` on; for none if 0.
 #[inline(always)]
 pub(super) fn ask_ahead<W, const TO_WRITE: bool>(x: &[W], i: usize, ahead: usize) {
     if ahead > 0 {
         let place = x.as_ptr().wrapping_add(i + ahead).cast::<u8>();
-        ask::<TO_WRITE>(place);
+        stream::ask::<TO_WRITE>(place);
         if size_of::<W>() > 4 {
-            ask::<TO_WRITE>(place.wrapping_add(64));
+            stream::ask::<TO_WRITE>(place.wrapping_add(64));
         }
     }
 }

@@ -4,6 +4,7 @@ use super::{CHUNK, Fold, LANES, LONG, SEQUENCE, lanes, reduce};
 use crate::isa::{Kernel, dispatch, dispatch_narrow};
 use crate::native::{Compute, Native};
 use crate::number::Number;
+use crate::stream;
 use crate::view::View;
 use half::{bf16, f16};
 use std::marker::PhantomData;
@@ -39,8 +40,9 @@ struct Rows<'a, S: Step> {
     out: &'a mut [S::Acc],
 }
 
-/// Rows that are read at once.
-const STREAMS: usize = 4;
+/// Rows that are read at once: a core has so much memory under way that one stream, which stops at
+/// every page, does not keep it busy.
+const STREAMS: usize = 8;
 
 impl<S: Step> Kernel for Rows<'_, S> {
     type Output = ();
@@ -104,6 +106,12 @@ fn in_streams<S: Step>(x: &[S::In], n: usize, params: &[S::Param], out: &mut [S:
         let mut s = 0;
         while s < STREAMS {
             let x = &x[s * n + g * LANES..(s + 1) * n];
+            let soon = x.as_ptr().wrapping_add(AHEAD).cast::<u8>();
+            let mut at = 0;
+            while at < TURN * LANES * size_of::<S::In>() {
+                stream::ask::<false>(soon.wrapping_add(at));
+                at += stream::LINE;
+            }
             groups::<S>(x, count, params[s], &mut lanes[s][..width]);
             s += 1;
         }
@@ -116,6 +124,9 @@ fn in_streams<S: Step>(x: &[S::In], n: usize, params: &[S::Param], out: &mut [S:
         s += 1;
     }
 }
+
+/// How many numbers ahead memory is asked for.
+const AHEAD: usize = 256;
 
 /// Groups that are read from one row before it is the next one's turn.
 const TURN: usize = 4;
