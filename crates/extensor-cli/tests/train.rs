@@ -406,7 +406,7 @@ fn a_wrong_file_of_settings_is_refused_with_key_expected_and_got() {
     };
     for (lines, expected) in [
         ("epoch = 3", "there is no key \"epoch\"; did you mean \"epochs\"?"),
-        ("learning = 3", "there is no key \"learning\"; there are model, data,"),
+        ("zzz = 3", "there is no key \"zzz\"; there are model, data,"),
         ("epochs = \"ten\"", "epochs: expected a whole number from 1 on, got the text \"ten\""),
         ("epochs = 0", "epochs: expected a whole number from 1 on, got 0"),
         ("batch = -4", "batch: expected a whole number from 1 on, got -4"),

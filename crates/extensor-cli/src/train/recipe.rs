@@ -15,7 +15,7 @@ pub fn defaults(model: &str) -> Settings {
     let text = |text: &str| Some(text.to_string());
     let common = Settings {
         model: text(model),
-        epochs: Some(4),
+        epochs: Some(3),
         batch: Some(64),
         lr: Some(2e-3),
         optimizer: text("adamw"),
