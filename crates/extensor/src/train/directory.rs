@@ -82,14 +82,17 @@ impl Directory {
     pub fn save(&self, step: u64, best: Option<u64>, contents: &Contents<'_>) -> Result<PathBuf> {
         let path = self.path_of(step);
         contents.save(&path)?;
+        self.tidy(best)?;
+        Ok(path)
+    }
+
+    /// Removes the checkpoints that are neither among the last nor the best, which a process that was
+    /// killed before it could may have left.
+    pub fn tidy(&self, best: Option<u64>) -> Result<()> {
         let steps = self.steps()?;
         let old = steps.len().saturating_sub(self.keep);
-        for &other in &steps[..old] {
-            if Some(other) != best && other != step {
-                self.remove(other)?;
-            }
-        }
-        Ok(path)
+        let old = steps.into_iter().take(old).filter(|&step| Some(step) != best);
+        old.into_iter().try_for_each(|step| self.remove(step))
     }
 
     /// Removes the checkpoints after `step`: those of a run that went on from there before.

@@ -223,6 +223,8 @@ where
         if state.step == 0 {
             // From now on there is something to go on from.
             self.save(&state)?;
+        } else if let Some(directory) = self.directory {
+            directory.tidy(state.best.map(|best| best.step))?;
         }
         while state.step < plan.steps {
             if plan.patience > 0 && state.stale >= plan.patience {
