@@ -17,8 +17,22 @@ thread_local! {
 ///
 /// The memory is this thread's, grown when needed and kept for the next call. A call within the
 /// call has memory of its own, and as calls nest in the same way each time, gets the same again.
+///
+/// Always inlined: what `f` does with vectors would else be outside the copy that enables them, and
+/// each intrinsic a function call.
+#[inline(always)]
 pub(crate) fn with<R: Element, Out>(len: usize, f: impl FnOnce(&mut [R]) -> Out) -> Out {
-    let lines = (len * size_of::<R>()).div_ceil(size_of::<Line>());
+    let mut room = take((len * size_of::<R>()).div_ceil(size_of::<Line>()));
+    // SAFETY: the lines are initialised bytes, `len` numbers fit in them, the alignment of a line
+    // is a multiple of a number's, and every pattern of bits is a number.
+    let numbers = unsafe { std::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<R>(), len) };
+    let out = f(numbers);
+    give_back(room);
+    out
+}
+
+/// At least so many lines.
+fn take(lines: usize) -> Vec<Line> {
     let mut kept = KEPT.take();
     let mut room = kept.pop().unwrap_or_default();
     KEPT.set(kept);
@@ -27,12 +41,11 @@ pub(crate) fn with<R: Element, Out>(len: usize, f: impl FnOnce(&mut [R]) -> Out)
         room = Vec::new();
         room.resize(lines, Line([0; 64]));
     }
-    // SAFETY: the lines are initialised bytes, `len` numbers fit in them, the alignment of a line
-    // is a multiple of a number's, and every pattern of bits is a number.
-    let numbers = unsafe { std::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<R>(), len) };
-    let out = f(numbers);
+    room
+}
+
+fn give_back(room: Vec<Line>) {
     let mut kept = KEPT.take();
     kept.push(room);
     KEPT.set(kept);
-    out
 }
