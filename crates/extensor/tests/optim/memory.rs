@@ -1,9 +1,10 @@
 //! Where updates are written, and that it makes no difference.
 
 use crate::Model;
-use extensor::autodiff::{leaves, map_parameters, named_leaves};
+use extensor::autodiff::{leaves, map_parameters, named_leaves, value_and_grad};
 use extensor::optim::{Adagrad, Adam, AdamW, Lion, Optimizer, RmsProp, Sgd, State};
 use extensor::{DType, Key, Result, Tensor, Tree, broadcast_to, cast, tensor, threads, transpose};
+use extensor::{linear, mean, square};
 
 fn optimisers<T: Tree>() -> Vec<Box<dyn Optimizer<T>>> {
     vec![
@@ -105,6 +106,23 @@ fn what_nobody_else_holds_is_updated_in_place() -> Result<()> {
         assert_ne!(after[1], before[1]);
         assert_eq!((&after[0], &after[2..]), (&before[0], &before[2..]));
         drop(held);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_training_loop_updates_in_place() -> Result<()> {
+    let optimiser = AdamW::new(1e-3).clip_norm(1.0);
+    let x = Key::new(1).normal([8, 33], DType::F32)?;
+    let mut now = model(DType::F32, 20)?;
+    let mut state = optimiser.init(&now)?;
+    let before = [address(&now.weight), address(&now.bias)];
+    for _ in 0..3 {
+        let loss =
+            |m: &Model| mean(&square(&linear(&(&x + &m.bias), &m.weight, None)?)?, .., false);
+        let (_, grads) = value_and_grad(loss, &now)?;
+        (now, state) = optimiser.update(now, &grads, state)?;
+        assert_eq!([address(&now.weight), address(&now.bias)], before);
     }
     Ok(())
 }

@@ -13,8 +13,10 @@ fn rosenbrock(x: &Tensor) -> Result<Tensor> {
     sum(&add(&multiply(&tensor(100.0), &valley)?, &along)?, .., false)
 }
 
+/// The usual start for two variables; for more, from where no path leads to the function's other
+/// minimum, near (−1, 1, …, 1).
 fn start(n: usize) -> Result<Tensor> {
-    Tensor::from_vec((0..n).map(|i| if i % 2 == 0 { -1.2 } else { 1.0 }).collect(), [n])
+    if n == 2 { Ok(tensor([-1.2, 1.0])) } else { Tensor::zeros([n], DType::F64) }
 }
 
 #[track_caller]
@@ -28,7 +30,7 @@ fn found(n: usize, minimum: &Minimum<Tensor>) {
 
 #[test]
 fn lbfgs_finds_the_end_of_rosenbrocks_valley_in_so_many_evaluations() -> Result<()> {
-    for (n, evaluations) in [(2, 50), (20, 180)] {
+    for (n, evaluations) in [(2, 50), (20, 160)] {
         let minimum = Lbfgs::new().minimize(rosenbrock, &start(n)?)?;
         println!("{n}: {} evaluations, {} iterations", minimum.evaluations, minimum.iterations);
         found(n, &minimum);
@@ -39,7 +41,7 @@ fn lbfgs_finds_the_end_of_rosenbrocks_valley_in_so_many_evaluations() -> Result<
 
 #[test]
 fn newton_cg_finds_it_in_so_many_evaluations_and_products() -> Result<()> {
-    for (n, evaluations, products) in [(2, 40, 60), (20, 90, 700)] {
+    for (n, evaluations, products) in [(2, 36, 52), (20, 70, 600)] {
         let minimum = NewtonCg::new().minimize(rosenbrock, &start(n)?)?;
         println!("{n}: {} evaluations, {} products", minimum.evaluations, minimum.products);
         found(n, &minimum);
