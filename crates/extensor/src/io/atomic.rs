@@ -74,7 +74,11 @@ pub fn clean(directory: impl AsRef<Path>) -> Result<usize> {
     let mut removed = 0;
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        if entry.file_name().to_str().is_some_and(is_ours) && abandoned(&entry.path()) {
+        if !entry.file_name().to_str().is_some_and(is_ours) {
+            continue;
+        }
+        // The lock is held until the file is gone, or its writer could take it up meanwhile.
+        if let Some(_locked) = abandoned(&entry.path()) {
             match fs::remove_file(entry.path()) {
                 Ok(()) => removed += 1,
                 // Another process cleans too.
@@ -93,9 +97,9 @@ fn is_ours(name: &str) -> bool {
     numbers.and_then(|n| n.split_once('-')).is_some_and(|(pid, count)| number(pid) && number(count))
 }
 
-/// Whether nobody writes the file any more: its writer's lock ended with its process.
-fn abandoned(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+/// The file, locked, if nobody writes it any more: its writer's lock ended with its process.
+fn abandoned(path: &Path) -> Option<File> {
+    File::open(path).ok().filter(|file| file.try_lock().is_ok())
 }
 
 fn directory_of(path: &Path) -> &Path {

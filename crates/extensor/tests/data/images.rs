@@ -101,3 +101,18 @@ fn a_shift_beyond_the_image_gives_an_empty_one_at_most() {
         assert_eq!(set.batch(&[0], Key::new(seed)).unwrap().inputs.shape(), [1, 1, 4, 5]);
     }
 }
+
+#[test]
+fn equal_images_are_changed_each_in_its_own_way() {
+    let bytes: Vec<u8> = (0..20 * 64).map(|i| (i % 20 + 1) as u8).collect();
+    let same = Tensor::from_vec(bytes, [64, 4, 5]).unwrap();
+    let set = Images::new(same, Tensor::zeros([64], DType::U8).unwrap()).unwrap();
+    let set = set.augment(Augment { shift: 2, flip: true });
+    let indices: Vec<usize> = (0..64).collect();
+    let inputs = set.batch(&indices, Key::new(1)).unwrap().inputs.to_vec::<f32>().unwrap();
+    let mut kinds: Vec<&[f32]> = inputs.chunks(20).collect();
+    kinds.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    kinds.dedup();
+    // Of 50 kinds 64 draws give 36 on average.
+    assert!(kinds.len() > 25, "{}", kinds.len());
+}

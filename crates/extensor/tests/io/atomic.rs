@@ -75,8 +75,8 @@ fn many_writers_of_one_file_leave_one_of_their_versions() {
                 }
             });
         }
-        // Cleaning meanwhile takes nobody's file away.
-        scope.spawn(|| (0..100).for_each(|_| assert_eq!(clean(folder.path("")).unwrap(), 0)));
+        // Cleaning meanwhile takes a file away before its writer has begun, if at all.
+        scope.spawn(|| (0..1000).for_each(|_| assert!(clean(folder.path("")).is_ok())));
     });
     assert_eq!(folder.names(), ["a"]);
 }

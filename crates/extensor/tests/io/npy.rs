@@ -156,9 +156,18 @@ fn a_damaged_element_in_an_archive_is_an_error_that_names_the_tensor() {
 fn an_archive_may_have_more_entries_than_16_bits_count() {
     let folder = Folder::new("many");
     let path = folder.path("many.npz");
-    let tensors: Vec<Tensor> = (0..66_000u32).map(|i| tensor(i)).collect();
+    let tensors: Vec<Tensor> = (0..66_000u32).map(tensor).collect();
     write_npz(&path, &tensors).unwrap();
     let again = read_npz(&path).unwrap();
     assert_eq!(again.len(), tensors.len());
     assert_eq!(again["65999"].item::<u32>().unwrap(), 65_999);
+}
+
+#[test]
+fn an_entry_that_claims_more_than_it_can_unpack_to_is_an_error() {
+    let mut bytes = std::fs::read(fixture("numpy_packed.npz")).unwrap();
+    let at = bytes.windows(4).position(|part| part == b"PK\x01\x02").unwrap();
+    bytes[at + 24..at + 28].copy_from_slice(&0x7fff_ffffu32.to_le_bytes());
+    let message = parse_npz(&bytes).unwrap_err().to_string();
+    assert!(message.contains("a size that cannot be"), "{message}");
 }

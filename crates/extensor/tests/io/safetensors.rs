@@ -184,6 +184,7 @@ fn malformed_headers_are_errors_that_name_the_tensor() {
         ),
         (r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#, 9, "1 bytes at its end"),
         (r#"{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}"#, 8, r#""a" has 8 bytes, but"#),
+        (r#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}}"#, 8, r#""a" has 8 bytes, but"#),
         (r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#, 8, r#""a" ends at byte 0"#),
         (
             r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#,
