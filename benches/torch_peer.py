@@ -94,7 +94,6 @@ def networks(name):
 
 
 def training(name):
-    F = torch.nn.functional
     if name in ("small", "small_all"):
         h, w, b = (torch.randn(16) for _ in range(3))
         by = [h] if name == "small" else [h, w, b]
@@ -108,22 +107,73 @@ def training(name):
                 return torch.autograd.grad(y.sum(), by)
 
         return run
-    if name == "mlp_grad":
-        x, labels = torch.randn(128, 784), torch.arange(128) % 10
-        sizes = [(512, 784), (512, 512), (10, 512)]
-        params = [p for n, k in sizes for p in (torch.randn(n, k) / k**0.5, torch.zeros(n))]
-        params = [p.requires_grad_() for p in params]
-
-        def run():
-            with torch.enable_grad():
-                y = x
-                for i in range(0, 6, 2):
-                    y = F.linear(y, params[i], params[i + 1])
-                    y = F.relu(y) if i < 4 else y
-                return torch.autograd.grad(F.cross_entropy(y, labels), params)
-
-        return run
+    nn = torch.nn
+    adam = torch.optim.Adam
+    if name == "mlp":
+        sizes = [784, 512, 512, 10]
+        layers = [x for i in range(3) for x in (nn.Linear(sizes[i], sizes[i + 1]), nn.ReLU())]
+        return step(nn.Sequential(*layers[:-1]), torch.randn(128, 784), 128, adam)
+    if name == "lenet":
+        net = nn.Sequential(
+            *[nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)],
+            *[nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()],
+            *[nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)],
+        )
+        return step(net, torch.randn(64, 1, 28, 28), 64, adam)
+    if name == "cnn":
+        layers = []
+        for k, (i, o) in enumerate([(3, 32), (32, 64), (64, 128), (128, 128)]):
+            layers += [nn.Conv2d(i, o, 3, padding=1, bias=False), nn.BatchNorm2d(o), nn.ReLU()]
+            layers += [nn.MaxPool2d(2)] if k in (1, 2) else []
+        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)]
+        return step(nn.Sequential(*layers), torch.randn(32, 3, 32, 32), 32, adam)
+    if name == "gpt":
+        return step(Gpt(), torch.arange(768).reshape(12, 64) % 65, 768, torch.optim.AdamW)
     return None
+
+
+def step(net, x, count, optimizer):
+    targets = torch.arange(count) % (65 if count == 768 else 10)
+    optimizer = optimizer(net.parameters(), lr=1e-3)
+
+    def run():
+        with torch.enable_grad():
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(net(x), targets).backward()
+            optimizer.step()
+
+    return run
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        nn = torch.nn
+        self.heads, self.first, self.second = heads, nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.wide, self.back = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        F = torch.nn.functional
+        b, t, d = x.shape
+        parts = self.qkv(self.first(x)).split(d, 2)
+        q, k, v = (p.view(b, t, self.heads, d // self.heads).transpose(1, 2) for p in parts)
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(seen.transpose(1, 2).reshape(b, t, d))
+        return x + self.back(F.gelu(self.wide(self.second(x))))
+
+
+class Gpt(torch.nn.Module):
+    def __init__(self, tokens=65, width=128, heads=4, blocks=4, length=64):
+        super().__init__()
+        nn = torch.nn
+        self.token, self.place = nn.Embedding(tokens, width), nn.Embedding(length, width)
+        self.blocks = nn.Sequential(*[Block(width, heads) for _ in range(blocks)])
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, tokens, bias=False)
+
+    def forward(self, tokens):
+        x = self.token(tokens) + self.place(torch.arange(tokens.shape[1]))
+        return self.head(self.norm(self.blocks(x))).flatten(0, 1)
 
 
 work = {}

@@ -1,13 +1,19 @@
-//! Gradients of whole functions.
+//! Gradients of whole functions, and training steps of whole networks.
 
 use crate::work::{Workload, made, random};
-use extensor::autodiff::{grad, value_and_grad};
-use extensor::{Reduce, Result, Tensor, tensor};
+use extensor::autodiff::{grad, value_and_grad_with_aux};
+use extensor::nn::models::{Gpt, GptConfig, LeNet5, Mlp};
+use extensor::nn::{
+    Activation, BatchNorm2d, Conv2d, ConvOptions, Flatten, GlobalAvgPool, Layer, Linear, MaxPool2d,
+    Mode, Model, Sequential, class_loss,
+};
+use extensor::optim::{Adam, AdamW, Optimizer};
+use extensor::{Key, Result, Tensor, tensor};
 use std::hint::black_box;
 
 /// All of them.
 pub fn all() -> Vec<Workload> {
-    vec![small(), small_all(), mlp()]
+    vec![small(), small_all(), mlp(), lenet(), cnn(), gpt()]
 }
 
 /// 100 × tanh(h·w + b) on 16 elements, and the gradient by `h`: what an operation costs when there
@@ -34,25 +40,66 @@ fn chain(h: &Tensor, w: &Tensor, b: &Tensor) -> Result<Tensor> {
     extensor::sum(&y, .., false)
 }
 
-/// The loss and gradient of 784-512-512-10 with ReLU and cross-entropy, batch 128.
+/// One training step of a network: loss, gradient, optimiser; new running statistics where it has some.
+fn step<M: Model + 'static>(
+    name: &str,
+    model: M,
+    (x, targets): (Tensor, Tensor),
+    optimizer: impl Optimizer<M> + 'static,
+) -> Workload {
+    let state = made(optimizer.init(&model));
+    let (mut kept, mode) = (Some((model, state)), Mode::Training(Key::new(1)));
+    let work = move || {
+        let Some((model, state)) = kept.take() else { unreachable!("put back by every step") };
+        let loss = |model: &M| {
+            let output = model.forward(&x, &mode)?;
+            Ok((class_loss(&output.logits, &targets, 0.0)?, output.model))
+        };
+        let (_, grads, next) = made(value_and_grad_with_aux(loss, &model));
+        kept = Some(made(optimizer.update(next.unwrap_or(model), &grads, state)));
+    };
+    Workload { name: name.into(), inner: 1, f: Box::new(work) }
+}
+
+fn classes(count: usize, of: i64) -> Tensor {
+    tensor((0..count as i64).map(|i| i % of).collect::<Vec<_>>().as_slice())
+}
+
+/// 784-512-512-10, ReLU, cross-entropy, batch 128, Adam.
 fn mlp() -> Workload {
-    let (x, labels) = (random(23, &[128, 784]), (0..128).map(|i| i % 10).collect::<Vec<i64>>());
-    let labels = tensor(labels.as_slice());
-    let layer = |seed, n: usize, k: usize| {
-        let scale = Tensor::scalar((1.0 / (k as f32)).sqrt());
-        (made(extensor::multiply(&random(seed, &[n, k]), &scale)), random(seed + 1, &[n]))
-    };
-    let model = vec![layer(24, 512, 784), layer(26, 512, 512), layer(28, 10, 512)];
-    let loss = move |model: &Vec<(Tensor, Tensor)>| -> Result<Tensor> {
-        let mut y = x.clone();
-        for (i, (weight, bias)) in model.iter().enumerate() {
-            y = extensor::linear(&y, weight, Some(bias))?;
-            if i + 1 < model.len() {
-                y = extensor::relu(&y)?;
-            }
+    let model = made(Mlp::new(Key::new(23), &[784, 512, 512, 10]));
+    step("mlp", model, (random(24, &[128, 784]), classes(128, 10)), Adam::new(1e-3))
+}
+
+/// LeNet-5, batch 64, Adam.
+fn lenet() -> Workload {
+    let model = made(LeNet5::new(Key::new(25)));
+    step("lenet", model, (random(26, &[64, 1, 28, 28]), classes(64, 10)), Adam::new(1e-3))
+}
+
+/// Four convolutions with batch normalisation, batch 32 of 3×32×32, Adam.
+fn cnn() -> Workload {
+    let keys: [Key; 5] = Key::new(27).split();
+    let mut layers = Vec::<Layer>::new();
+    for (k, (inputs, outputs)) in [(3, 32), (32, 64), (64, 128), (128, 128)].into_iter().enumerate()
+    {
+        let options = ConvOptions::new().padding(1).bias(false);
+        layers.push(made(Conv2d::with(keys[k], inputs, outputs, 3, options)).into());
+        layers.push(made(BatchNorm2d::new(outputs)).into());
+        layers.push(Activation::Relu.into());
+        if k == 1 || k == 2 {
+            layers.push(MaxPool2d::new(2).into());
         }
-        extensor::cross_entropy(&y, &labels, 0.0, Reduce::Mean)
-    };
-    let work = move || drop(black_box(made(value_and_grad(&loss, &model))));
-    Workload { name: "mlp_grad".into(), inner: 1, f: Box::new(work) }
+    }
+    layers.extend([GlobalAvgPool.into(), Flatten.into()]);
+    layers.push(made(Linear::new(keys[4], 128, 10)).into());
+    let data = (random(28, &[32, 3, 32, 32]), classes(32, 10));
+    step("cnn", Sequential::new(layers), data, Adam::new(1e-3))
+}
+
+/// Four blocks of width 128 with 4 heads, 64 characters, batch 12, AdamW.
+fn gpt() -> Workload {
+    let model = made(Gpt::new(Key::new(29), GptConfig::default()));
+    let tokens = made(extensor::reshape(&classes(12 * 64, 65), [12, 64]));
+    step("gpt", model, (tokens.clone(), tokens), AdamW::new(1e-3))
 }

@@ -1,7 +1,36 @@
 //! What is done to gradients between their computation and their use: trees in, trees out.
 
-use crate::autodiff::{Tree, map, map_parameters, parameters, zip_map};
+use crate::autodiff::{Path, Tree, leaves, map, map_parameters, parameters};
 use crate::{DType, Error, Result, Tensor, ops};
+use extensor_kernels::native::{Compute, Native};
+use extensor_kernels::number::Real;
+use extensor_kernels::update;
+use half::{bf16, f16};
+
+/// `sum + x`, in the memory of `sum` where nobody else looks at it.
+#[track_caller]
+pub(crate) fn add_to(mut sum: Tensor, x: &Tensor) -> Result<Tensor> {
+    let alike = sum.dtype() == x.dtype() && sum.shape() == x.shape() && !crate::debug::watched();
+    let added = alike
+        && !x.is_traced()
+        && match x.dtype() {
+            DType::F32 => add_in_place::<f32>(&mut sum, x),
+            DType::F64 => add_in_place::<f64>(&mut sum, x),
+            DType::F16 => add_in_place::<f16>(&mut sum, x),
+            DType::BF16 => add_in_place::<bf16>(&mut sum, x),
+            _ => false,
+        };
+    if added { Ok(sum) } else { ops::add(&sum, x) }
+}
+
+fn add_in_place<T: Compute<Wide: Real + Native>>(sum: &mut Tensor, x: &Tensor) -> bool {
+    let Some(to) = sum.exclusive_slice::<T>() else {
+        return false;
+    };
+    let place = update::Place { from: None, to };
+    update::update(&update::Rules(update::Sum), place, x.view::<T>(), 1.0, []);
+    true
+}
 
 /// The precision that sums over leaves are made in.
 fn wide(dtype: DType) -> DType {
@@ -93,6 +122,24 @@ pub fn all_finite<T: Tree>(tree: &T) -> Result<bool> {
     Ok(true)
 }
 
+/// The sum of two trees, leaf by leaf, in the memory of the first; buffers stay.
+fn add_all<T: Tree>(mut sum: T, other: &T) -> Result<T> {
+    let others = leaves(other);
+    if others.len() != leaves(&sum).len() {
+        let [expected, got] = [&sum, other].map(|tree| format!("{} leaves", leaves(tree).len()));
+        return Err(Error::Inputs { op: "accumulate", expected, got });
+    }
+    let mut others = others.into_iter();
+    sum.visit_mut(&Path::ROOT, &mut |path, x| {
+        if let (Some(other), false) = (others.next(), path.is_buffer()) {
+            let nothing = Tensor::scalar_of(0.0, x.dtype())?;
+            *x = add_to(std::mem::replace(x, nothing), other)?;
+        }
+        Ok(())
+    })?;
+    Ok(sum)
+}
+
 /// Gradients of micro-batches, added up to those of the whole batch.
 ///
 /// The sum is kept in `f32` where the gradients are of a reduced precision, so that small ones are
@@ -130,11 +177,8 @@ impl<T: Tree> Accumulator<T> {
             let x = ops::cast(x, wide(x.dtype()))?;
             ops::multiply(&x, &Tensor::scalar_of(weight, x.dtype())?)
         })?;
-        self.sum = Some(match &self.sum {
-            Some(sum) => zip_map(sum, &weighted, |a, b| {
-                // A buffer's gradient, which is zero, may be of any dtype.
-                if a.dtype().is_float() { ops::add(a, b) } else { Ok(a.clone()) }
-            })?,
+        self.sum = Some(match self.sum.take() {
+            Some(sum) => add_all(sum, &weighted)?,
             None => weighted,
         });
         self.weight += weight;

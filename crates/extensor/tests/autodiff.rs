@@ -270,6 +270,55 @@ fn a_struct_of_tensors_is_a_tree_with_names() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn a_checkpointed_dropout_drops_the_same_numbers_again() -> Result<()> {
+    let layer = |w: &Tensor, x: &Tensor| {
+        let key = extensor::Key::new(u64::from(w.shape()[0] == 5));
+        let (y, _) = extensor::dropout(&extensor::tanh(&extensor::matmul(x, w)?)?, 0.4, key)?;
+        Ok(y)
+    };
+    let [a, b, c, d] = extensor::Key::new(9).split();
+    let weights = vec![a.normal([6, 5], DType::F32)?, b.normal([5, 6], DType::F32)?];
+    let weights = [weights, vec![c.normal([6, 5], DType::F32)?]].concat();
+    let x = d.normal([33, 6], DType::F32)?;
+    let plain =
+        |w: &Vec<Tensor>| sum(&w.iter().try_fold(x.clone(), |x, w| layer(w, &x))?, .., false);
+    let saved = |w: &Vec<Tensor>| sum(&checkpoint_sequential(layer, w, &x, Some(2))?, .., false);
+    let (value, grads) = value_and_grad(plain, &weights)?;
+    let (again, same) = value_and_grad(saved, &weights)?;
+    assert_eq!(value.to_vec::<f32>()?, again.to_vec::<f32>()?);
+    for (a, b) in grads.iter().zip(&same) {
+        assert_eq!(a.to_vec::<f32>()?, b.to_vec::<f32>()?);
+    }
+    // Other numbers dropped are another function.
+    let other = |w: &Vec<Tensor>| {
+        let x = extensor::dropout(&x, 0.4, extensor::Key::new(77))?.0;
+        sum(&w.iter().try_fold(x, |x, w| layer(w, &x))?, .., false)
+    };
+    assert_ne!(grad(other, &weights)?[0].to_vec::<f32>()?, grads[0].to_vec::<f32>()?);
+    Ok(())
+}
+
+#[test]
+fn adding_gradients_up_in_place_changes_no_tensor_that_somebody_holds() -> Result<()> {
+    // The cotangent itself is the first gradient of `x`; it is the caller's, and must stay.
+    let x = tensor([1.0, 2.0]);
+    let (_, pullback) = vjp(|x| add(&add(x, x)?, &multiply(x, &tensor(3.0))?), &x)?;
+    let given = tensor([1.0, 10.0]);
+    for _ in 0..2 {
+        assert_eq!(pullback.call(&given)?.to_f64_vec(), [5.0, 50.0]);
+        assert_eq!(given.to_f64_vec(), [1.0, 10.0]);
+    }
+    // Nor is a tensor that a custom rule keeps.
+    let kept = tensor([7.0, 7.0]);
+    let held = kept.clone();
+    let f =
+        custom_vjp(|x: &Tensor| Ok((x.clone(), ())), move |_: &(), _: &Tensor| Ok(held.clone()));
+    let twice = grad(|x| sum(&add(&f(x)?, &f(x)?)?, .., false), &x)?;
+    assert_eq!((twice.to_f64_vec(), kept.to_f64_vec()), (vec![14.0; 2], vec![7.0; 2]));
+    Ok(())
+}
+
 #[derive(Tree)]
 struct Normal {
     scale: Tensor,

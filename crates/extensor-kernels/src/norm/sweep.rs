@@ -1,11 +1,12 @@
 //! All sums over a long row of `f32` in one look at it.
 //!
-//! Numbers are taken relative to a pivot near their mean, so that sums of them and of their squares
+//! The mean is made of sums in `f64`: near it a normalised number is nothing but the difference.
+//! For the rest numbers are taken relative to a pivot near the mean, so that squares and products
 //! in the narrow type lose next to nothing; lanes are emptied into `f64` before they grow. Where the
 //! pivot was a bad guess, or numbers leave the range in which squares are exact enough, there is no
 //! answer, and the caller takes the long way.
 
-use super::{Line, Moments, Wide, ask_ahead, settle};
+use super::{Line, Moments, Wide, ask_ahead, settle, wide};
 use crate::isa::{Kernel, dispatch};
 use std::marker::PhantomData;
 
@@ -24,6 +25,11 @@ const RANGE: (f64, f64) = (1e-15, 1e15);
 /// [`step`](Row::step) may be called for every `i` below [`len`](Row::len).
 unsafe trait Row<W, const K: usize>: Copy {
     fn len(self) -> usize;
+    /// Number `i`, of which the exact sum is made.
+    ///
+    /// # Safety
+    /// `i` must be below `len`.
+    unsafe fn number(self, i: usize) -> f64;
     /// Asks for memory that will be read after the numbers from `i` on.
     fn ask(self, i: usize);
     /// The sums and the terms number `i`.
@@ -37,23 +43,23 @@ unsafe trait Row<W, const K: usize>: Copy {
 struct Sweep<R, W, const K: usize>(R, PhantomData<W>);
 
 impl<W: Wide, R: Row<W, K>, const K: usize> Kernel for Sweep<R, W, K> {
-    type Output = [f64; K];
+    type Output = (f64, [f64; K]);
     #[inline(always)]
-    fn run(self) -> [f64; K] {
+    fn run(self) -> (f64, [f64; K]) {
         // SAFETY: the trait's promise.
         unsafe { sums(self.0) }
     }
 }
 
-/// The sums over a row.
+/// The exact sum of a row, and the others over it.
 ///
 /// # Safety
 /// That of [`Row`].
 #[inline(always)]
-unsafe fn sums<W: Wide, R: Row<W, K>, const K: usize>(row: R) -> [f64; K] {
+unsafe fn sums<W: Wide, R: Row<W, K>, const K: usize>(row: R) -> (f64, [f64; K]) {
     let len = row.len();
     let whole = len / LANES * LANES;
-    let mut found = [0.0; K];
+    let (mut exact, mut found) = ([0.0; LANES], [0.0; K]);
     let mut at = 0;
     while at < len {
         let mut lanes = [[W::ZERO; LANES]; K];
@@ -63,13 +69,19 @@ unsafe fn sums<W: Wide, R: Row<W, K>, const K: usize>(row: R) -> [f64; K] {
             row.ask(at + LANES / 2);
             let mut l = 0;
             while l < LANES {
+                // SAFETY: there are `LANES` numbers from `at` on.
+                exact[l] += unsafe { row.number(at + l) };
+                l += 1;
+            }
+            let mut l = 0;
+            while l < LANES {
                 let mut sums = [W::ZERO; K];
                 let mut k = 0;
                 while k < K {
                     sums[k] = lanes[k][l];
                     k += 1;
                 }
-                // SAFETY: there are `LANES` numbers from `at` on.
+                // SAFETY: as above.
                 let sums = unsafe { row.step(at + l, sums) };
                 let mut k = 0;
                 while k < K {
@@ -90,7 +102,10 @@ unsafe fn sums<W: Wide, R: Row<W, K>, const K: usize>(row: R) -> [f64; K] {
                     k += 1;
                 }
                 // SAFETY: the condition.
-                let sums = unsafe { row.step(at, sums) };
+                let sums = unsafe {
+                    exact[l] += row.number(at);
+                    row.step(at, sums)
+                };
                 let mut k = 0;
                 while k < K {
                     lanes[k][l] = sums[k];
@@ -105,7 +120,7 @@ unsafe fn sums<W: Wide, R: Row<W, K>, const K: usize>(row: R) -> [f64; K] {
             k += 1;
         }
     }
-    found
+    (joined(&mut exact), found)
 }
 
 /// The sum of all lanes. The compiler must not see it where they are filled: it would arrange that
@@ -120,7 +135,7 @@ fn joined<W: Wide>(lanes: &mut [W; LANES]) -> f64 {
     lanes[..LANES / 4].iter().map(|&lane| lane.into()).sum()
 }
 
-/// `Σ d` and `Σ d²`, for `d = x − pivot`.
+/// `Σ d²`, for `d = x − pivot`.
 #[derive(Clone, Copy)]
 struct Apart<'a, W> {
     x: &'a [W],
@@ -129,7 +144,7 @@ struct Apart<'a, W> {
 }
 
 // SAFETY: only `x` is read, and `len` is its length.
-unsafe impl<W: Wide> Row<W, 2> for Apart<'_, W> {
+unsafe impl<W: Wide> Row<W, 1> for Apart<'_, W> {
     #[inline(always)]
     fn len(self) -> usize {
         self.x.len()
@@ -139,14 +154,19 @@ unsafe impl<W: Wide> Row<W, 2> for Apart<'_, W> {
         ask_ahead::<W, false>(self.x, i, self.ahead);
     }
     #[inline(always)]
-    unsafe fn step(self, i: usize, [sum, squares]: [W; 2]) -> [W; 2] {
+    unsafe fn number(self, i: usize) -> f64 {
+        // SAFETY: the caller's promise.
+        unsafe { wide(self.x, i) }
+    }
+    #[inline(always)]
+    unsafe fn step(self, i: usize, [squares]: [W; 1]) -> [W; 1] {
         // SAFETY: the caller's promise.
         let d = unsafe { *self.x.get_unchecked(i) } - self.pivot;
-        [sum + d, d.mul_add(d, squares)]
+        [d.mul_add(d, squares)]
     }
 }
 
-/// Those, and `Σ g·gamma` and `Σ g·gamma·d`.
+/// That, and `Σ g·gamma` and `Σ g·gamma·d`.
 #[derive(Clone, Copy)]
 struct Pulled<'a, W> {
     apart: Apart<'a, W>,
@@ -155,7 +175,7 @@ struct Pulled<'a, W> {
 }
 
 // SAFETY: `len` is the shortest length of what is read.
-unsafe impl<W: Wide> Row<W, 4> for Pulled<'_, W> {
+unsafe impl<W: Wide> Row<W, 3> for Pulled<'_, W> {
     #[inline(always)]
     fn len(self) -> usize {
         self.apart.x.len().min(self.g.len()).min(self.gamma.len())
@@ -165,14 +185,19 @@ unsafe impl<W: Wide> Row<W, 4> for Pulled<'_, W> {
         self.apart.ask(i);
     }
     #[inline(always)]
-    unsafe fn step(self, i: usize, [sum, squares, pulled, product]: [W; 4]) -> [W; 4] {
+    unsafe fn number(self, i: usize) -> f64 {
+        // SAFETY: the caller's promise.
+        unsafe { wide(self.apart.x, i) }
+    }
+    #[inline(always)]
+    unsafe fn step(self, i: usize, [squares, pulled, product]: [W; 3]) -> [W; 3] {
         // SAFETY: the caller's promise.
         let (x, g) = unsafe {
             let g = *self.g.get_unchecked(i) * *self.gamma.get_unchecked(i);
             (*self.apart.x.get_unchecked(i), g)
         };
         let d = x - self.apart.pivot;
-        [sum + d, d.mul_add(d, squares), pulled + g, g.mul_add(d, product)]
+        [d.mul_add(d, squares), pulled + g, g.mul_add(d, product)]
     }
 }
 
@@ -186,7 +211,7 @@ fn pivot<W: Wide>(x: &[W], centred: bool) -> W {
     W::of(sum / first.len() as f64)
 }
 
-/// The moments that `Σ d` and `Σ d²` give, and what the mean is apart from the pivot, if they are
+/// The moments that `Σ x` and `Σ d²` give, and what the mean is apart from the pivot, if they are
 /// as good as those found in two passes.
 fn judge<W: Wide>(
     [sum, squares]: [f64; 2],
@@ -195,14 +220,16 @@ fn judge<W: Wide>(
     centred: bool,
     eps: f64,
 ) -> Option<(Moments<W>, f64)> {
-    let shift = if centred { sum / n } else { 0.0 };
+    let pivot: f64 = pivot.into();
+    let shift = if centred { sum / n - pivot } else { 0.0 };
     let variance = squares / n - shift * shift;
     let deviation = (variance + eps).sqrt();
     // A NaN is none of these.
     let near = shift * shift <= variance + eps;
     let inside = deviation >= RANGE.0 && deviation <= RANGE.1 && variance >= 0.0;
-    let pivot: f64 = pivot.into();
-    (near && inside).then(|| (settle(pivot + shift, 0.0, variance, deviation, 1.0), shift))
+    (near && inside).then(|| {
+        (settle(if centred { sum / n } else { 0.0 }, 0.0, variance, deviation, 1.0), shift)
+    })
 }
 
 /// The moments of a row, if one look is enough.
@@ -213,8 +240,8 @@ pub(super) fn moments<W: Wide>(
     ahead: usize,
 ) -> Option<Moments<W>> {
     let pivot = pivot(x, centred);
-    let sums = dispatch(Sweep::<_, W, 2>(Apart { x, pivot, ahead }, PhantomData));
-    judge(sums, pivot, x.len() as f64, centred, eps).map(|(moments, _)| moments)
+    let (sum, [squares]) = dispatch(Sweep::<_, W, 1>(Apart { x, pivot, ahead }, PhantomData));
+    judge([sum, squares], pivot, x.len() as f64, centred, eps).map(|(moments, _)| moments)
 }
 
 /// The line of a row, `Σ g·gamma` and `Σ g·gamma·x̂`, if one look is enough.
@@ -226,7 +253,7 @@ pub(super) fn pulled<W: Wide>(
 ) -> Option<(Line<W>, [f64; 2])> {
     let pivot = pivot(x, centred);
     let row = Pulled { apart: Apart { x, pivot, ahead }, g, gamma };
-    let [sum, squares, pulled, product] = dispatch(Sweep::<_, W, 4>(row, PhantomData));
+    let (sum, [squares, pulled, product]) = dispatch(Sweep::<_, W, 3>(row, PhantomData));
     let (found, shift) = judge([sum, squares], pivot, x.len() as f64, centred, eps)?;
     let largest = pulled.abs().max(product.abs() * found.line.exact.factor);
     let inside = largest == 0.0 || largest >= RANGE.0 && largest <= RANGE.1;

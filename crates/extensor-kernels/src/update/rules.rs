@@ -6,6 +6,17 @@
 use super::Rule;
 use crate::number::Real;
 
+/// `p ← p + g`.
+#[derive(Clone, Copy, Debug)]
+pub struct Sum;
+
+impl Rule<0> for Sum {
+    #[inline(always)]
+    fn step<R: Real>(&self, p: R, g: R, []: [R; 0]) -> (R, [R; 0]) {
+        (p + g, [])
+    }
+}
+
 /// `g ← g + decay·p; p ← p − rate·g`.
 #[derive(Clone, Copy, Debug)]
 pub struct Descent {

@@ -4,8 +4,9 @@
 //! no result depends on is freed at once. Walks go from the newest call to the oldest, by number, and
 //! walking and dropping are loops: a chain of a million calls is fine.
 
+use crate::gradients::add_to;
 use crate::operation::{Operation, backward_of_call, husk};
-use crate::{DType, Result, Shape, Tensor, ops};
+use crate::{DType, Result, Shape, Tensor};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::panic::Location;
@@ -119,7 +120,7 @@ impl Walk {
         }
         let slot = &mut pending.grads[output];
         *slot = Some(match slot.take() {
-            Some(sum) => ops::add(&sum, &grad)?,
+            Some(sum) => add_to(sum, &grad)?,
             None => grad,
         });
         Ok(())
