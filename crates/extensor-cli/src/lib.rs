@@ -1,16 +1,23 @@
-//! The program `extensor`: proves every gradient of the library, and lists its operations.
+//! The program `extensor`: trains networks, proves every gradient of the library, and lists its
+//! operations.
 //!
 //! What the program does is here, so that tests can call it; `main.rs` only reads the command line.
 
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod eval;
 pub mod file;
 pub mod golden;
 pub mod html;
+pub mod inspect;
 pub mod json;
 pub mod ops;
 pub mod output;
+pub mod plot;
+pub mod predict;
+pub mod text;
+pub mod train;
 
 /// The operation whose name is most like `name`, if one is.
 ///

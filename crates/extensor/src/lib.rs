@@ -16,6 +16,7 @@ mod ops;
 pub mod optim;
 pub mod precision;
 mod tensor;
+pub mod train;
 
 pub use autodiff::Tree;
 

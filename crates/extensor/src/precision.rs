@@ -95,6 +95,17 @@ impl LossScale {
         self.scale
     }
 
+    /// The steps without overflow since the scale last changed.
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// The same kind of scale, at this value after so many steps without overflow: what a checkpoint
+    /// held.
+    pub fn resume(self, scale: f64, steps: u32) -> Result<LossScale> {
+        Ok(LossScale { steps, ..LossScale::new(scale, self.interval)? })
+    }
+
     /// The scale for the next step, after one whose gradients were finite or not.
     ///
     /// ```

@@ -254,4 +254,14 @@ pub enum Error {
         /// What the panic said.
         message: String,
     },
+    /// Training that went wrong: a loss or a gradient that is not finite.
+    #[error("step {step}: {what}: {reason}")]
+    Diverged {
+        /// The step.
+        step: u64,
+        /// What is not finite.
+        what: String,
+        /// The operation that made it so.
+        reason: String,
+    },
 }

@@ -31,6 +31,17 @@ impl Key {
         Key(seed)
     }
 
+    /// The number whose key this is: [`Key::new`] of it is this key again.
+    ///
+    /// ```
+    /// use extensor::Key;
+    /// let [key, _] = Key::new(7).split();
+    /// assert_eq!(Key::new(key.seed()), key);
+    /// ```
+    pub fn seed(self) -> u64 {
+        self.0
+    }
+
     /// `N` keys for independent streams.
     pub fn split<const N: usize>(self) -> [Key; N] {
         std::array::from_fn(|i| self.fold_in(i as u64))

@@ -1,0 +1,246 @@
+//! `extensor train`: a network learns, and everything about it can be found in one folder.
+
+pub mod config;
+pub mod data;
+pub mod evaluate;
+mod gradient;
+pub mod network;
+pub mod progress;
+pub mod recipe;
+pub mod report;
+pub mod saved;
+
+use config::Settings;
+use data::Data;
+use extensor::Key;
+use extensor::data::Loader;
+use extensor::io::atomic;
+use extensor::train::metrics::JsonLines;
+use extensor::train::tensorboard::EventFile;
+use extensor::train::{Directory, End, Plan, State, fit};
+use network::Network;
+use progress::Progress;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// What to train, and how.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// A file of settings: every flag can stand in it under its name; flags count more
+    #[arg(value_name = "CONFIG.toml")]
+    pub config: Option<PathBuf>,
+    /// The flags.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// The exit code of a run that the user interrupted, and that can be resumed.
+pub const INTERRUPTED: u8 = 130;
+
+/// Where the checkpoints of a run are.
+pub fn checkpoints(folder: &Path) -> PathBuf {
+    folder.join("checkpoints")
+}
+
+/// Runs the command; the exit code.
+pub fn run(arguments: &Arguments) -> Result<u8, String> {
+    let mut settings = arguments.settings.clone();
+    if let Some(path) = &arguments.config {
+        settings = settings.over(Settings::read(path)?);
+    }
+    if settings.resume.is_some() && settings.out.is_some() {
+        return Err("--resume goes on in the folder it names: leave out --out".into());
+    }
+    if let Some(folder) = &settings.resume {
+        let file = saved::newest(folder)?;
+        settings = settings.over(file.settings);
+    }
+    let model = settings.model.clone().unwrap_or_else(|| match settings.data.as_deref() {
+        Some(name) if name == "shakespeare" || name.ends_with(".txt") => "gpt".into(),
+        Some(name) if name.ends_with(".csv") || name.ends_with(".tsv") => "mlp".into(),
+        _ => "lenet5".into(),
+    });
+    let settings = settings.over(recipe::defaults(&model));
+    valid(&settings)?;
+    if let Some(threads) = settings.threads {
+        extensor::threads::set(threads as usize);
+    }
+    let data = Data::load(&settings)?;
+    Session::prepare(settings, data)?.run()
+}
+
+/// An error for numbers that no run can have.
+fn valid(settings: &Settings) -> Result<(), String> {
+    let least = |name: &str, value: Option<f64>| match value {
+        Some(v) if !(v.is_finite() && v >= 0.0) => {
+            Err(format!("{name}: expected a finite number of at least 0, got {v}"))
+        }
+        _ => Ok(()),
+    };
+    least("lr", settings.lr)?;
+    least("weight-decay", settings.weight_decay)?;
+    least("clip", settings.clip)?;
+    match settings.ema {
+        Some(v) if !(0.0..1.0).contains(&v) => {
+            Err(format!("ema: expected a number from 0 up to 1, got {v}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A run that is about to start.
+struct Session {
+    settings: Settings,
+    data: Data,
+    loader: Loader,
+    plan: Plan,
+    folder: PathBuf,
+    state: State<Network>,
+    resumed: bool,
+    notes: Vec<String>,
+}
+
+impl Session {
+    fn prepare(settings: Settings, data: Data) -> Result<Session, String> {
+        let failed = |error: extensor::Error| error.to_string();
+        let [model_key, data_key, key] = Key::new(settings.seed.unwrap_or(0)).split();
+        let model = Network::new(&settings, &data.task, model_key)?;
+        let batch = settings.batch.unwrap_or(64).min(data.train.len() as u64) as usize;
+        let loader = Loader::new(data.train.clone(), batch.max(1), data_key).map_err(failed)?;
+        let loader = loader.shuffle(true).drop_last(true);
+        let plan = recipe::plan(&settings, &loader);
+        let optimizer = recipe::optimizer(&settings);
+        let mut state = recipe::state(&settings, model, &*optimizer, key).map_err(failed)?;
+        let mut notes = Vec::new();
+        let resumed = settings.resume.is_some();
+        let folder = match (&settings.resume, &settings.out) {
+            (Some(folder), _) => {
+                let found = saved::resume(folder, state, &data.task)?;
+                state = found.loaded;
+                notes.extend(found.skipped.iter().map(|(path, error)| {
+                    format!("{} does not load, the one before it is used: {error}", path.display())
+                }));
+                notes.push(format!("resumed from {}, step {}", found.path.display(), found.step));
+                folder.clone()
+            }
+            (None, Some(folder)) => {
+                if saved::exists(folder) {
+                    return Err(format!(
+                        "{0} holds a run already: go on with --resume {0}, or choose another --out",
+                        folder.display()
+                    ));
+                }
+                folder.clone()
+            }
+            (None, None) => {
+                let name = format!("{}-{}", settings.model.as_deref().unwrap_or("run"), data.name);
+                let all = (1..).map(|i| match i {
+                    1 => PathBuf::from("runs").join(&name),
+                    i => PathBuf::from("runs").join(format!("{name}-{i}")),
+                });
+                all.into_iter().find(|folder| !folder.exists()).unwrap_or_default()
+            }
+        };
+        Ok(Session { settings, data, loader, plan, folder, state, resumed, notes })
+    }
+
+    fn run(self) -> Result<u8, String> {
+        let Session { settings, data, loader, plan, folder, state, resumed, notes } = self;
+        let failed = |error: extensor::Error| error.to_string();
+        let optimizer = recipe::optimizer(&settings);
+        let schedule = recipe::schedule(&settings, plan.steps).map_err(failed)?;
+        if settings.check_gradients == Some(true) && !gradient::check(&state, &loader)? {
+            return Ok(1);
+        }
+        let keep = settings.keep.unwrap_or(3) as usize;
+        let directory = Directory::open(checkpoints(&folder), keep).map_err(failed)?;
+        let (metrics, events) = if resumed {
+            directory.forget_after(state.step).map_err(failed)?;
+            let metrics = JsonLines::resume(&folder.join("metrics.jsonl"), state.step);
+            (metrics, EventFile::resume(&folder.join("tensorboard"), state.step))
+        } else {
+            let metrics = JsonLines::create(&folder.join("metrics.jsonl"));
+            (metrics, EventFile::create(&folder.join("tensorboard")))
+        };
+        // Where a run is and how many threads it has are no part of what it computes.
+        let config = Settings {
+            out: None,
+            resume: None,
+            threads: None,
+            quiet: None,
+            check_gradients: None,
+            ..settings.clone()
+        };
+        let config = config.text()?;
+        let write = atomic::write(folder.join("config.toml"), |f| f.write_all(config.as_bytes()));
+        write.map_err(failed)?;
+
+        let stop = listen()?;
+        let mut progress = Progress::new(
+            &settings,
+            config,
+            data.clone(),
+            &plan,
+            state.step,
+            metrics.map_err(failed)?,
+            events.map_err(failed)?,
+            stop,
+        );
+        for note in notes {
+            progress.say(&note);
+        }
+        progress.say(&report::head(&settings, &data, &state, &plan));
+        let started = Instant::now();
+        progress.start();
+        let ended = fit(
+            state,
+            &loader,
+            &*optimizer,
+            &schedule,
+            &plan,
+            evaluate::loss,
+            Some(&directory),
+            &mut progress,
+        );
+        progress.finish();
+        let again = format!("extensor train --resume {}", folder.display());
+        let (state, end) = match ended {
+            Ok(ended) => ended,
+            Err(error @ extensor::Error::Diverged { .. }) => {
+                return Err(format!(
+                    "{error}\nthe model as it was before that step is in {}; go on with a smaller learning rate: {again} --lr {}",
+                    checkpoints(&folder).display(),
+                    settings.lr.unwrap_or(1e-3) / 10.0
+                ));
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        if end == End::Stopped {
+            let step = state.step;
+            progress.output.line(&format!("stopped after step {step}; go on with: {again}"));
+            progress.output.finish()?;
+            return Ok(INTERRUPTED);
+        }
+        report::finish(&settings, &state, &plan, &folder, &directory, progress, started, end)?;
+        Ok(0)
+    }
+}
+
+/// A flag that Ctrl-C sets; a second Ctrl-C ends the process at once.
+fn listen() -> Result<Arc<AtomicBool>, String> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    let handler = move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+        use std::io::Write;
+        // Nobody may be there to read it.
+        let _ =
+            writeln!(std::io::stderr(), "\nfinishing the step, then saving (once more: at once)");
+    };
+    ctrlc::set_handler(handler).map_err(|error| format!("cannot listen for Ctrl-C: {error}"))?;
+    Ok(stop)
+}

@@ -1,0 +1,418 @@
+//! The training loop, its checkpoints and its files.
+
+use extensor::autodiff::leaves;
+use extensor::data::{Batch, Dataset, Loader, Pairs};
+use extensor::io::safetensors;
+use extensor::nn::models::{Mlp, ResNet};
+use extensor::nn::{Mode, Model, class_loss};
+use extensor::optim::{Adam, Ema, Optimizer, Plateau, Schedule, Sgd};
+use extensor::precision::{LossScale, Policy};
+use extensor::train::metrics::{self, JsonLines};
+use extensor::train::tensorboard::{EventFile, FILE_NAME};
+use extensor::train::{Directory, End, Evaluation, Flow, Hooks, Measured, Plan, State, Step, fit};
+use extensor::{DType, Error, Key, Reduce, Result, Tensor, Tree, cross_entropy, divide, tensor};
+use std::fs;
+use std::path::PathBuf;
+
+/// A new folder for a test's files.
+fn folder(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("extensor-train-{}-{name}", std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// Points in two classes, apart by a line.
+fn points(count: usize) -> Pairs {
+    let x = Key::new(3).normal([count, 4], DType::F32).unwrap();
+    let rows = x.to_vec::<f32>().unwrap();
+    let class = |r: &[f32]| i64::from(r[0] + r[1] > r[2]);
+    let y: Vec<i64> = rows.chunks(4).map(class).collect();
+    Pairs::new(x, tensor(y)).unwrap()
+}
+
+fn loader(batch: usize) -> Loader {
+    Loader::new(points(50), batch, Key::new(5)).unwrap().shuffle(true).drop_last(true)
+}
+
+fn mlp() -> Mlp {
+    Mlp::new(Key::new(1), &[4, 8, 2]).unwrap()
+}
+
+fn loss<M: Model>(model: &M, batch: &Batch, mode: &Mode) -> Result<(Tensor, Measured<M>)> {
+    let output = model.forward(&batch.inputs, mode)?;
+    let loss = class_loss(&extensor::cast(&output.logits, DType::F32)?, &batch.targets, 0.0)?;
+    Ok((loss, Measured { metrics: vec![], model: output.model }))
+}
+
+/// Writes metrics, evaluates the loss on all points, and stops after a step if told.
+struct Watch {
+    metrics: JsonLines,
+    stop_after: Option<u64>,
+    steps: Vec<Step>,
+    scores: Option<Vec<f64>>,
+}
+
+impl Watch {
+    fn new(metrics: JsonLines) -> Watch {
+        Watch { metrics, stop_after: None, steps: Vec::new(), scores: None }
+    }
+}
+
+impl<M: Model> Hooks<M> for Watch {
+    fn step(&mut self, step: &Step) -> Result<Flow> {
+        self.metrics.write(step.step, &[("loss", step.loss.into()), ("lr", step.lr.into())])?;
+        self.steps.push(step.clone());
+        Ok(if self.stop_after == Some(step.step) { Flow::Stop } else { Flow::Continue })
+    }
+
+    fn evaluate(&mut self, model: &M) -> Result<Option<Evaluation>> {
+        if let Some(scores) = &mut self.scores {
+            let score = scores.pop().unwrap_or(0.0);
+            return Ok(Some(Evaluation { score, metrics: vec![] }));
+        }
+        let all: Vec<usize> = (0..50).collect();
+        let batch = points(50).batch(&all, Key::new(0))?;
+        let found = loss(model, &batch, &Mode::Inference)?.0.item::<f32>()?;
+        Ok(Some(Evaluation { score: -f64::from(found), metrics: vec![("loss", f64::from(found))] }))
+    }
+
+    fn evaluated(&mut self, step: u64, _: u64, found: &Evaluation, _: bool) -> Result<Flow> {
+        self.metrics.write(step, &[("score", found.score.into())])?;
+        Ok(Flow::Continue)
+    }
+}
+
+fn plan() -> Plan {
+    Plan { steps: 23, checkpoint_every: 3, evaluate_every: 5, ..Plan::default() }
+}
+
+/// A state with everything that a state can have.
+fn full_state(optimizer: &Adam) -> State<Mlp> {
+    let model = mlp();
+    let average = Ema::new(&model, 0.9).unwrap();
+    let plateau = Plateau::new(0.05).unwrap().rising().patience(0);
+    State::new(model, optimizer, Key::new(9)).unwrap().average(average).plateau(plateau)
+}
+
+#[test]
+fn a_resumed_run_is_bit_identical_to_one_that_never_stopped() {
+    let optimizer = Adam::new(0.05).clip_norm(1.0);
+    let schedule = Schedule::one_cycle(0.05, 23).unwrap();
+    let whole = folder("whole");
+    let directory = Directory::open(whole.join("c"), 2).unwrap();
+    let mut watch = Watch::new(JsonLines::create(&whole.join("m.jsonl")).unwrap());
+    let start = full_state(&optimizer);
+    let loader = loader(8);
+    let (_, end) =
+        fit(start, &loader, &optimizer, &schedule, &plan(), loss, Some(&directory), &mut watch)
+            .unwrap();
+    assert_eq!(end, End::Done);
+
+    for stop in 1..23 {
+        let part = folder(&format!("part-{stop}"));
+        let parted = Directory::open(part.join("c"), 2).unwrap();
+        let mut watch = Watch::new(JsonLines::create(&part.join("m.jsonl")).unwrap());
+        watch.stop_after = Some(stop);
+        let start = full_state(&optimizer);
+        let (state, end) =
+            fit(start, &loader, &optimizer, &schedule, &plan(), loss, Some(&parted), &mut watch)
+                .unwrap();
+        assert_eq!((state.step, end), (stop, End::Stopped));
+        // What a killed process would have written after its last checkpoint.
+        watch.metrics.write(stop + 1, &[("loss", 1e9.into())]).unwrap();
+
+        let load = |path: &std::path::Path| full_state(&optimizer).load(&safetensors::load(path)?);
+        let found = parted.newest(load).unwrap().unwrap();
+        assert_eq!((found.step, found.loaded.step), (stop, stop));
+        let mut watch = Watch::new(JsonLines::resume(&part.join("m.jsonl"), stop).unwrap());
+        fit(found.loaded, &loader, &optimizer, &schedule, &plan(), loss, Some(&parted), &mut watch)
+            .unwrap();
+        let same =
+            |name: &str| fs::read(whole.join(name)).unwrap() == fs::read(part.join(name)).unwrap();
+        assert!(same("m.jsonl"), "metrics after a stop at {stop}");
+        assert!(same("c/step-000000023.safetensors"), "checkpoint after a stop at {stop}");
+        fs::remove_dir_all(part).unwrap();
+    }
+    fs::remove_dir_all(whole).unwrap();
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit_of_a_checkpoint() {
+    let train = |threads: usize| {
+        extensor::threads::with(threads, || {
+            let model = ResNet::with_widths(Key::new(2), 1, 3, 1, [4, 4, 4]).unwrap();
+            let x = Key::new(4).normal([12, 1, 8, 8], DType::F32).unwrap();
+            let y: Vec<i64> = (0..12).map(|i| i % 3).collect();
+            let data = Pairs::new(x, tensor(y)).unwrap();
+            let loader = Loader::new(data, 4, Key::new(6)).unwrap().shuffle(true);
+            let optimizer = Sgd::new(0.05).momentum(0.9);
+            let state = State::new(model, &optimizer, Key::new(7)).unwrap();
+            let plan = Plan { steps: 4, ..Plan::default() };
+            let schedule = Schedule::constant(0.05).unwrap();
+            let (state, _) =
+                fit(state, &loader, &optimizer, &schedule, &plan, loss, None, &mut ()).unwrap();
+            // The running statistics are those of training.
+            assert_eq!(state.model.bn1.num_batches_tracked.item::<i64>().unwrap(), 4);
+            state.contents().to_bytes().unwrap()
+        })
+    };
+    assert!(train(1) == train(2));
+}
+
+#[test]
+fn micro_batches_make_the_step_of_the_whole_batch() {
+    let train = |batch: usize, accumulate: u64| {
+        let optimizer = Sgd::new(0.1);
+        let state = State::new(mlp(), &optimizer, Key::new(1)).unwrap();
+        let loader = Loader::new(points(48), batch, Key::new(5)).unwrap();
+        let plan = Plan { steps: 6, accumulate, ..Plan::default() };
+        let schedule = Schedule::constant(0.1).unwrap();
+        fit(state, &loader, &optimizer, &schedule, &plan, loss, None, &mut ()).unwrap().0
+    };
+    let (whole, parts) = (train(16, 1), train(4, 4));
+    assert_eq!((whole.position.epoch, whole.position), (2, parts.position));
+    for (a, b) in leaves(&whole.model).into_iter().zip(leaves(&parts.model)) {
+        for (x, y) in a.to_f64_vec().iter().zip(b.to_f64_vec()) {
+            assert!((x - y).abs() < 1e-6, "{x} {y}");
+        }
+    }
+}
+
+#[test]
+fn a_loss_that_is_not_finite_stops_with_the_operation_and_keeps_the_model_before_it() {
+    let folder = folder("nan");
+    let directory = Directory::open(&folder, 2).unwrap();
+    let optimizer = Adam::new(0.01);
+    let state = State::new(mlp(), &optimizer, Key::new(9)).unwrap();
+    // Divides by zero in the seventh step.
+    let calls = std::cell::Cell::new(0);
+    let diverging = |model: &Mlp, batch: &Batch, mode: &Mode| {
+        calls.set(calls.get() + 1);
+        let (value, measured) = loss(model, batch, mode)?;
+        let by = if calls.get() >= 7 { 0.0f32 } else { 1.0 };
+        Ok((divide(&value, &Tensor::scalar(by))?, measured))
+    };
+    let schedule = Schedule::constant(0.01).unwrap();
+    let ended = fit(
+        state,
+        &loader(8),
+        &optimizer,
+        &schedule,
+        &plan(),
+        diverging,
+        Some(&directory),
+        &mut (),
+    );
+    let Err(Error::Diverged { step, what, reason }) = ended else { panic!("it went on") };
+    assert_eq!((step, what.as_str()), (7, "the loss is inf"));
+    assert!(reason.starts_with("divide: its output is inf"), "{reason}");
+    assert_eq!(directory.steps().unwrap().last(), Some(&6));
+    let template = State::new(mlp(), &optimizer, Key::new(0)).unwrap();
+    let kept = template.load(&safetensors::load(directory.path_of(6)).unwrap()).unwrap();
+    assert!(extensor::gradients::all_finite(&kept.model).unwrap());
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn an_overflow_in_f16_is_seen_halved_and_survived() {
+    let optimizer = Sgd::new(0.1);
+    let state = State::new(mlp(), &optimizer, Key::new(9)).unwrap();
+    // So large that the first gradients overflow f16.
+    let state = state.scale(LossScale::dynamic(f64::from(1u32 << 24), 1000).unwrap());
+    let plan = Plan { steps: 40, policy: Policy::mixed(DType::F16), ..Plan::default() };
+    let file = folder("f16");
+    let mut watch = Watch::new(JsonLines::create(&file.join("m.jsonl")).unwrap());
+    let schedule = Schedule::constant(0.1).unwrap();
+    let (state, _) =
+        fit(state, &loader(8), &optimizer, &schedule, &plan, loss, None, &mut watch).unwrap();
+    assert!(state.overflows > 0 && state.overflows < 20, "{}", state.overflows);
+    assert_eq!(state.scale.value(), f64::from(1u32 << 24) / 2f64.powi(state.overflows as i32));
+    assert_eq!(state.optimizer.step, 40 - state.overflows);
+    let skipped: Vec<bool> = watch.steps.iter().map(|s| s.skipped).collect();
+    assert!(skipped[0] && !skipped[39]);
+    assert!(watch.steps[39].loss < watch.steps[0].loss);
+    assert_eq!(leaves(&state.model)[0].dtype(), DType::F32);
+    fs::remove_dir_all(file).unwrap();
+}
+
+#[test]
+fn training_stops_when_evaluations_bring_nothing_better() {
+    let folder = folder("patience");
+    let optimizer = Sgd::new(0.1);
+    let state = State::new(mlp(), &optimizer, Key::new(9)).unwrap();
+    let mut watch = Watch::new(JsonLines::create(&folder.join("m.jsonl")).unwrap());
+    let plan = Plan { steps: 100, evaluate_every: 2, patience: 2, ..Plan::default() };
+    let directory = Directory::open(folder.join("c"), 1).unwrap();
+    let schedule = Schedule::constant(0.1).unwrap();
+    // From the last: 0.1, then the best, then two that are no better.
+    watch.scores = Some(vec![0.9, 0.4, 0.2, 0.5, 0.1]);
+    let (state, end) =
+        fit(state, &loader(8), &optimizer, &schedule, &plan, loss, Some(&directory), &mut watch)
+            .unwrap();
+    assert_eq!((state.step, end, state.stale), (8, End::NoBetter, 2));
+    let best = state.best.unwrap();
+    assert_eq!((best.step, best.score), (4, 0.5));
+    assert_eq!(directory.steps().unwrap(), [4, 8]);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_checkpoint_of_another_model_or_optimiser_is_refused_by_the_tensors_name() {
+    let folder = folder("mismatch");
+    let directory = Directory::open(&folder, 1).unwrap();
+    let optimizer = Adam::new(0.01);
+    let state = State::new(mlp(), &optimizer, Key::new(9)).unwrap();
+    let path = directory.save(0, None, &state.contents()).unwrap();
+    let wider = Mlp::new(Key::new(1), &[4, 9, 2]).unwrap();
+    let refused = |state: State<Mlp>| {
+        let file = safetensors::load(&path).unwrap();
+        state.load(&file).err().unwrap().to_string()
+    };
+    let error = refused(State::new(wider, &optimizer, Key::new(9)).unwrap());
+    assert!(error.contains("layers.0") && error.contains("[8, 4]"), "{error}");
+    let error = refused(State::new(mlp(), &Sgd::new(0.1).momentum(0.9), Key::new(9)).unwrap());
+    assert!(error.contains("momentum_buffer"), "{error}");
+    let averaged = State::new(mlp(), &optimizer, Key::new(9)).unwrap();
+    let averaged = averaged.average(Ema::new(&mlp(), 0.9).unwrap());
+    assert!(refused(averaged).contains("average."));
+    // A safetensors file that is no checkpoint.
+    let plain = folder.join("plain.safetensors");
+    safetensors::save(&plain, &mlp(), &Default::default()).unwrap();
+    let file = safetensors::load(&plain).unwrap();
+    let error = state.load(&file).err().unwrap().to_string();
+    assert!(error.contains("format") && error.contains("nothing"), "{error}");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_broken_newest_checkpoint_gives_way_to_the_one_before() {
+    let folder = folder("broken");
+    let directory = Directory::open(&folder, 3).unwrap();
+    let optimizer = Sgd::new(0.1).momentum(0.9);
+    let state = State::new(mlp(), &optimizer, Key::new(9)).unwrap();
+    for step in 1..=3 {
+        directory.save(step, None, &state.contents()).unwrap();
+    }
+    let newest = directory.path_of(3);
+    let whole = fs::read(&newest).unwrap();
+    let load = |path: &std::path::Path| {
+        State::new(mlp(), &optimizer, Key::new(9))?.load(&safetensors::load(path)?)
+    };
+    for length in [0, 7, 100, whole.len() / 2, whole.len() - 1] {
+        fs::write(&newest, &whole[..length]).unwrap();
+        let found = directory.newest(load).unwrap().unwrap();
+        assert_eq!((found.step, found.skipped.len()), (2, 1), "{length} bytes");
+    }
+    for step in 1..=3 {
+        fs::write(directory.path_of(step), "nothing").unwrap();
+    }
+    assert!(directory.newest(load).is_err());
+    fs::write(folder.join(".extensor-1-1.tmp"), "half").unwrap();
+    Directory::open(&folder, 3).unwrap();
+    assert!(!folder.join(".extensor-1-1.tmp").exists());
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn metrics_are_read_back_as_they_were_written_and_cut_off_at_a_step() {
+    let path = folder("metrics").join("m.jsonl");
+    let mut lines = JsonLines::create(&path).unwrap();
+    for step in 1..=5u64 {
+        lines
+            .write(step, &[("a \"b\"\n", (step as f64 / 3.0).into()), ("t", "x,\"y".into())])
+            .unwrap();
+    }
+    let mut text = fs::read(&path).unwrap();
+    text.extend(b"{\"step\":3,\"unfin");
+    fs::write(&path, &text).unwrap();
+    let mut lines = JsonLines::resume(&path, 4).unwrap();
+    lines.write(5, &[("z", f64::INFINITY.into())]).unwrap();
+    let read = metrics::read(&path).unwrap();
+    assert_eq!(read.len(), 5);
+    assert_eq!(read[3], (4, vec![("step".into(), 4.0), ("a \"b\"\n".into(), 4.0 / 3.0)]));
+    assert!(read[4].1[1].1.is_nan());
+    fs::remove_dir_all(path.parent().unwrap()).unwrap();
+}
+
+/// Every record of an event file, its frame checked by an independent reading of the format.
+fn events(bytes: &[u8]) -> Vec<&[u8]> {
+    fn crc(bytes: &[u8]) -> u32 {
+        let mut crc = u32::MAX;
+        for byte in bytes {
+            crc ^= u32::from(*byte);
+            for _ in 0..8 {
+                crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82f63b78 } else { crc >> 1 };
+            }
+        }
+        let crc = !crc;
+        ((crc >> 15) | (crc << 17)).wrapping_add(0xa282ead8)
+    }
+    let mut found = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let length = u64::from_le_bytes(rest[..8].try_into().unwrap()) as usize;
+        assert_eq!(u32::from_le_bytes(rest[8..12].try_into().unwrap()), crc(&rest[..8]));
+        let event = &rest[12..12 + length];
+        assert_eq!(
+            u32::from_le_bytes(rest[12 + length..16 + length].try_into().unwrap()),
+            crc(event)
+        );
+        found.push(event);
+        rest = &rest[16 + length..];
+    }
+    found
+}
+
+#[test]
+fn event_files_have_whole_records_with_right_checksums_and_are_cut_off_at_a_step() {
+    let folder = folder("events");
+    let mut file = EventFile::create(&folder).unwrap();
+    for step in 1..=300 {
+        file.scalars(step, &[("loss", 0.25)]).unwrap();
+    }
+    drop(file);
+    let path = folder.join(FILE_NAME);
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(events(&bytes).len(), 301);
+    assert!(events(&bytes)[0].ends_with(b"brain.Event:2"));
+    // The tag, then the value as a 32-bit float.
+    let value = [&b"\x0a\x04loss\x15"[..], &0.25f32.to_le_bytes()].concat();
+    assert!(events(&bytes)[1].ends_with(&value));
+    fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
+    EventFile::resume(&folder, 200).unwrap().scalars(201, &[("loss", 0.5)]).unwrap();
+    assert_eq!(events(&fs::read(&path).unwrap()).len(), 202);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn an_optimiser_is_chosen_at_run_time_and_the_loss_falls() {
+    #[derive(Tree, Clone)]
+    struct Line {
+        weight: Tensor,
+    }
+    for optimizer in [
+        Box::new(Sgd::new(0.5)) as Box<dyn Optimizer<Line>>,
+        Box::new(Adam::new(0.05)) as Box<dyn Optimizer<Line>>,
+    ] {
+        let line = Line { weight: Tensor::zeros([2, 4], DType::F32).unwrap() };
+        let state = State::new(line, &*optimizer, Key::new(1)).unwrap();
+        let f = |line: &Line, batch: &Batch, _: &Mode| {
+            let logits = extensor::linear(&batch.inputs, &line.weight, None)?;
+            let loss = cross_entropy(&logits, &batch.targets, 0.0, Reduce::Mean)?;
+            Ok((loss, Measured { metrics: vec![], model: None }))
+        };
+        struct Losses(Vec<f64>);
+        impl<M> Hooks<M> for Losses {
+            fn step(&mut self, step: &Step) -> Result<Flow> {
+                self.0.push(step.loss);
+                Ok(Flow::Continue)
+            }
+        }
+        let mut losses = Losses(Vec::new());
+        let plan = Plan { steps: 60, ..Plan::default() };
+        let schedule = Schedule::constant(optimizer.learning_rate()).unwrap();
+        fit(state, &loader(10), &*optimizer, &schedule, &plan, f, None, &mut losses).unwrap();
+        assert!(losses.0[59] < 0.5 * losses.0[0], "{:?}", losses.0);
+    }
+}
