@@ -183,3 +183,34 @@ fn models_are_those_written_in_pytorch() {
         GptConfig { vocabulary: 11, context: 8, layers: 2, heads: 2, width: 8, dropout: 0.0 };
     assert_same_model("gpt", Gpt::new(key(), config), &tokens(0, 11, &[2, 6]));
 }
+
+#[test]
+fn a_lenet_saved_by_pytorch_gives_its_logits_and_is_saved_as_it_was() -> Result<()> {
+    use extensor::io::safetensors::{load, save};
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
+    let file = load(format!("{folder}/lenet5.safetensors"))?;
+    let metadata = file.metadata().clone();
+    let model = file.into_tree(&LeNet5::new(key())?)?;
+    let case = load(format!("{folder}/lenet5-case.safetensors"))?;
+    let (pictures, wanted) = (case.tensor("pictures")?, case.tensor("logits")?);
+    let logits = model.forward(&pictures, &Mode::Inference)?.logits;
+    for (y, wanted) in logits.to_vec::<f32>()?.iter().zip(wanted.to_vec::<f32>()?) {
+        assert!((y - wanted).abs() <= 1e-5, "{y} is not {wanted}");
+    }
+    // Saved here it holds the same tensors under the same names.
+    let path = std::env::temp_dir().join(format!("extensor-lenet-{}", std::process::id()));
+    save(&path, &model, &metadata)?;
+    let [ours, theirs] = [load(&path)?, load(format!("{folder}/lenet5.safetensors"))?];
+    let names = |file: &extensor::io::safetensors::File| {
+        let mut names: Vec<String> = file.names().map(|name| name.to_string()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&ours), names(&theirs));
+    for name in names(&ours) {
+        let [a, b] = [ours.tensor(&name)?, theirs.tensor(&name)?];
+        assert_eq!((a.shape(), a.to_vec::<f32>()?), (b.shape(), b.to_vec::<f32>()?), "{name}");
+    }
+    std::fs::remove_file(path).unwrap();
+    Ok(())
+}
