@@ -235,7 +235,7 @@ where
             (state, flow) = self.step(state, &mut batches)?;
             let due = |every: u64| match every {
                 0 => state.position.epoch != epoch,
-                n => state.step % n == 0,
+                n => state.step.is_multiple_of(n),
             };
             let (evaluate, save) = (due(plan.evaluate_every), due(plan.checkpoint_every));
             let last = state.step >= plan.steps;
