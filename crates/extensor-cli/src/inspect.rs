@@ -78,7 +78,7 @@ fn statistics(values: &[f64]) -> String {
 
 fn short(x: f64) -> String {
     match x.abs() {
-        v if v == 0.0 => "0".into(),
+        0.0 => "0".into(),
         v if (1e-3..1e6).contains(&v) => format!("{x:.4}"),
         _ => format!("{x:.2e}"),
     }

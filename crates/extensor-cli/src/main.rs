@@ -21,7 +21,7 @@ enum Command {
     ///
     /// Exit codes: 0 when the plan is fulfilled, 130 when it was interrupted (Ctrl-C finishes the step
     /// and saves; a second one ends it at once), 1 when the gradient check failed, 2 for any error.
-    Train(train::Arguments),
+    Train(Box<train::Arguments>),
     /// Say how good a checkpoint is
     Eval(eval::Arguments),
     /// Ask a trained model about a picture, or let it continue a text

@@ -148,7 +148,7 @@ fn picture(path: &Path, [channels, rows, columns]: [usize; 3]) -> Result<Vec<u8>
         }
     }
     // Digits are light on dark in the data; a picture of dark ink on light paper is turned round.
-    let edge = |i: usize| i < columns || i >= (rows - 1) * columns || i % columns == 0;
+    let edge = |i: usize| i < columns || i >= (rows - 1) * columns || i.is_multiple_of(columns);
     let (sum, count) = made
         .iter()
         .enumerate()

@@ -346,7 +346,7 @@ fn events(bytes: &[u8]) -> Vec<&[u8]> {
             }
         }
         let crc = !crc;
-        ((crc >> 15) | (crc << 17)).wrapping_add(0xa282ead8)
+        crc.rotate_right(15).wrapping_add(0xa282ead8)
     }
     let mut found = Vec::new();
     let mut rest = bytes;

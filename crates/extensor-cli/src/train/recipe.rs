@@ -35,7 +35,7 @@ pub fn defaults(model: &str) -> Settings {
     };
     match model {
         "gpt" => Settings {
-            epochs: Some(4),
+            epochs: Some(3),
             batch: Some(16),
             lr: Some(2e-3),
             schedule: text("warmup-cosine"),

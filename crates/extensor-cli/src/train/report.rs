@@ -42,7 +42,7 @@ fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -222,10 +222,11 @@ fn lines(path: &Path, task: &Task) -> extensor::Result<String> {
         logarithmic,
     };
     let loss = vec![series("training", "loss", 1.0, true), series(held, "test_loss", 1.0, false)];
-    let accuracy = vec![
-        series("training", "accuracy", 100.0, true),
-        series(held, "test_accuracy", 100.0, false),
-    ];
+    let mut training = series("training", "accuracy", 100.0, true);
+    // The first steep rise would press all that matters into a line.
+    let last = records.last().map_or(0, |(step, _)| *step) as f64;
+    training.points.retain(|(step, _)| *step >= 0.1 * last);
+    let accuracy = vec![training, series(held, "test_accuracy", 100.0, false)];
     let logarithmic = !matches!(task, Task::Text { .. });
     Ok(curves(&[panel("Loss", loss, logarithmic), panel("Accuracy (%)", accuracy, false)]))
 }

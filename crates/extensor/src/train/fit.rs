@@ -150,7 +150,7 @@ pub enum End {
 /// use extensor::data::{Loader, Pairs};
 /// use extensor::optim::{Schedule, Sgd};
 /// use extensor::train::{End, Measured, Plan, State, fit};
-/// use extensor::{DType, Key, Reduce, Tensor, linear, mse_loss};
+/// use extensor::{DType, Key, Reduce, Tensor, linear, mean_squared_error};
 ///
 /// let [a, b, c] = Key::new(1).split();
 /// let x = a.normal([64, 3], DType::F32)?;
@@ -162,7 +162,7 @@ pub enum End {
 /// let plan = Plan { steps: 100, ..Plan::default() };
 /// let loss = |weight: &Tensor, batch: &extensor::data::Batch, _: &_| {
 ///     let y = linear(&batch.inputs, weight, None)?;
-///     let loss = mse_loss(&y, &batch.targets, Reduce::Mean)?;
+///     let loss = mean_squared_error(&y, &batch.targets, Reduce::Mean)?;
 ///     Ok((loss, Measured { metrics: vec![], model: None }))
 /// };
 /// let schedule = Schedule::constant(0.1)?;
@@ -235,7 +235,7 @@ where
             (state, flow) = self.step(state, &mut batches)?;
             let due = |every: u64| match every {
                 0 => state.position.epoch != epoch,
-                n => state.step % n == 0,
+                n => state.step.is_multiple_of(n),
             };
             let (evaluate, save) = (due(plan.evaluate_every), due(plan.checkpoint_every));
             let last = state.step >= plan.steps;

@@ -107,10 +107,13 @@ impl JsonLines {
     }
 }
 
-/// Reads the records of a file back: the step, and the numbers with their names.
+/// The step of a record, and its numbers with their names.
+pub type Record = (u64, Vec<(String, f64)>);
+
+/// Reads the records of a file back.
 ///
 /// Only what [`JsonLines`] writes is understood.
-pub fn read(path: &Path) -> Result<Vec<(u64, Vec<(String, f64)>)>> {
+pub fn read(path: &Path) -> Result<Vec<Record>> {
     let text = fs::read_to_string(path).map_err(|error| failed("read", path, &error))?;
     let mut records = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -125,7 +128,7 @@ pub fn read(path: &Path) -> Result<Vec<(u64, Vec<(String, f64)>)>> {
     Ok(records)
 }
 
-fn fields(line: &str) -> Option<(u64, Vec<(String, f64)>)> {
+fn fields(line: &str) -> Option<Record> {
     let step = step_of(line.as_bytes())?;
     let inner = line.strip_prefix('{')?.strip_suffix('}')?;
     let mut numbers = Vec::new();
