@@ -43,23 +43,26 @@ impl<D: Data + FixedShape, const N: usize> Data for [D; N] {
     }
 }
 
-impl<E: Element + Data<Element = E>> Data for Vec<E> {
-    type Element = E;
+impl<D: Data + FixedShape> Data for Vec<D> {
+    type Element = D::Element;
     fn shape(&self) -> Shape {
-        Shape::from([self.len()])
+        self[..].shape()
     }
-    fn extend(&self, values: &mut Vec<E>) {
-        values.extend_from_slice(self);
+    fn extend(&self, values: &mut Vec<D::Element>) {
+        self[..].extend(values);
     }
 }
 
-impl<E: Element + Data<Element = E>> Data for [E] {
-    type Element = E;
+impl<D: Data + FixedShape> Data for [D] {
+    type Element = D::Element;
     fn shape(&self) -> Shape {
-        Shape::from([self.len()])
+        let mut shape = D::fixed_shape();
+        shape.insert(0, self.len());
+        shape
     }
-    fn extend(&self, values: &mut Vec<E>) {
-        values.extend_from_slice(self);
+    fn extend(&self, values: &mut Vec<D::Element>) {
+        values.reserve(self.len());
+        self.iter().for_each(|part| part.extend(values));
     }
 }
 
@@ -99,7 +102,7 @@ impl<D: FixedShape, const N: usize> FixedShape for [D; N] {
     }
 }
 
-/// A tensor of the given numbers: a scalar, nested arrays, a slice or a vector.
+/// A tensor of the given numbers: a scalar, nested arrays, a slice or a vector of those.
 ///
 /// ```
 /// use extensor::tensor;
@@ -107,6 +110,7 @@ impl<D: FixedShape, const N: usize> FixedShape for [D; N] {
 /// assert_eq!(tensor(2.5).shape(), []);
 /// assert_eq!(tensor([[1, 2, 3], [4, 5, 6]]).shape(), [2, 3]);
 /// assert_eq!(tensor(vec![true, false]).shape(), [2]);
+/// assert_eq!(tensor(vec![[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]).shape(), [3, 2]);
 /// ```
 pub fn tensor<D: Data>(data: D) -> Tensor {
     let mut values = Vec::new();
