@@ -1,12 +1,12 @@
-//! All sums over a long row of `f32` in one look at it.
+//! The sums over a long row of `f32`, but for its mean, in one look at it.
 //!
 //! The mean is made of sums in `f64`: near it a normalised number is nothing but the difference.
-//! For the rest numbers are taken relative to a pivot near the mean, so that squares and products
-//! in the narrow type lose next to nothing; lanes are emptied into `f64` before they grow. Where the
-//! pivot was a bad guess, or numbers leave the range in which squares are exact enough, there is no
-//! answer, and the caller takes the long way.
+//! For the rest numbers are taken relative to the rounded mean, so that squares and products in the
+//! narrow type lose next to nothing; lanes are emptied into `f64` before they grow. Where numbers
+//! leave the range in which squares are exact enough there is no answer, and the caller takes the
+//! long way.
 
-use super::{Line, Moments, Wide, ask_ahead, settle, wide};
+use super::{Line, Moments, Plain, Totals, Wide, ask_ahead, settle};
 use crate::isa::{Kernel, dispatch};
 use std::marker::PhantomData;
 
@@ -14,8 +14,6 @@ use std::marker::PhantomData;
 const LANES: usize = 32;
 /// Numbers that are added in the narrow type.
 const BLOCK: usize = 32 * LANES;
-/// Numbers whose mean is the pivot.
-const FIRST: usize = 32;
 /// Deviations, and sums of gradients, whose squares and products are far from both ends of `f32`.
 const RANGE: (f64, f64) = (1e-15, 1e15);
 
@@ -25,11 +23,6 @@ const RANGE: (f64, f64) = (1e-15, 1e15);
 /// [`step`](Row::step) may be called for every `i` below [`len`](Row::len).
 unsafe trait Row<W, const K: usize>: Copy {
     fn len(self) -> usize;
-    /// Number `i`, of which the exact sum is made.
-    ///
-    /// # Safety
-    /// `i` must be below `len`.
-    unsafe fn number(self, i: usize) -> f64;
     /// Asks for memory that will be read after the numbers from `i` on.
     fn ask(self, i: usize);
     /// The sums and the terms number `i`.
@@ -43,23 +36,23 @@ unsafe trait Row<W, const K: usize>: Copy {
 struct Sweep<R, W, const K: usize>(R, PhantomData<W>);
 
 impl<W: Wide, R: Row<W, K>, const K: usize> Kernel for Sweep<R, W, K> {
-    type Output = (f64, [f64; K]);
+    type Output = [f64; K];
     #[inline(always)]
-    fn run(self) -> (f64, [f64; K]) {
+    fn run(self) -> [f64; K] {
         // SAFETY: the trait's promise.
         unsafe { sums(self.0) }
     }
 }
 
-/// The exact sum of a row, and the others over it.
+/// The sums over a row.
 ///
 /// # Safety
 /// That of [`Row`].
 #[inline(always)]
-unsafe fn sums<W: Wide, R: Row<W, K>, const K: usize>(row: R) -> (f64, [f64; K]) {
+unsafe fn sums<W: Wide, R: Row<W, K>, const K: usize>(row: R) -> [f64; K] {
     let len = row.len();
     let whole = len / LANES * LANES;
-    let (mut exact, mut found) = ([0.0; LANES], [0.0; K]);
+    let mut found = [0.0; K];
     let mut at = 0;
     while at < len {
         let mut lanes = [[W::ZERO; LANES]; K];
@@ -69,19 +62,13 @@ unsafe fn sums<W: Wide, R: Row<W, K>, const K: usize>(row: R) -> (f64, [f64; K])
             row.ask(at + LANES / 2);
             let mut l = 0;
             while l < LANES {
-                // SAFETY: there are `LANES` numbers from `at` on.
-                exact[l] += unsafe { row.number(at + l) };
-                l += 1;
-            }
-            let mut l = 0;
-            while l < LANES {
                 let mut sums = [W::ZERO; K];
                 let mut k = 0;
                 while k < K {
                     sums[k] = lanes[k][l];
                     k += 1;
                 }
-                // SAFETY: as above.
+                // SAFETY: there are `LANES` numbers from `at` on.
                 let sums = unsafe { row.step(at + l, sums) };
                 let mut k = 0;
                 while k < K {
@@ -102,10 +89,7 @@ unsafe fn sums<W: Wide, R: Row<W, K>, const K: usize>(row: R) -> (f64, [f64; K])
                     k += 1;
                 }
                 // SAFETY: the condition.
-                let sums = unsafe {
-                    exact[l] += row.number(at);
-                    row.step(at, sums)
-                };
+                let sums = unsafe { row.step(at, sums) };
                 let mut k = 0;
                 while k < K {
                     lanes[k][l] = sums[k];
@@ -120,7 +104,7 @@ unsafe fn sums<W: Wide, R: Row<W, K>, const K: usize>(row: R) -> (f64, [f64; K])
             k += 1;
         }
     }
-    (joined(&mut exact), found)
+    found
 }
 
 /// The sum of all lanes. The compiler must not see it where they are filled: it would arrange that
@@ -154,11 +138,6 @@ unsafe impl<W: Wide> Row<W, 1> for Apart<'_, W> {
         ask_ahead::<W, false>(self.x, i, self.ahead);
     }
     #[inline(always)]
-    unsafe fn number(self, i: usize) -> f64 {
-        // SAFETY: the caller's promise.
-        unsafe { wide(self.x, i) }
-    }
-    #[inline(always)]
     unsafe fn step(self, i: usize, [squares]: [W; 1]) -> [W; 1] {
         // SAFETY: the caller's promise.
         let d = unsafe { *self.x.get_unchecked(i) } - self.pivot;
@@ -185,11 +164,6 @@ unsafe impl<W: Wide> Row<W, 3> for Pulled<'_, W> {
         self.apart.ask(i);
     }
     #[inline(always)]
-    unsafe fn number(self, i: usize) -> f64 {
-        // SAFETY: the caller's promise.
-        unsafe { wide(self.apart.x, i) }
-    }
-    #[inline(always)]
     unsafe fn step(self, i: usize, [squares, pulled, product]: [W; 3]) -> [W; 3] {
         // SAFETY: the caller's promise.
         let (x, g) = unsafe {
@@ -201,35 +175,24 @@ unsafe impl<W: Wide> Row<W, 3> for Pulled<'_, W> {
     }
 }
 
-/// A number near the mean of those that are much the same.
-fn pivot<W: Wide>(x: &[W], centred: bool) -> W {
-    if !centred {
-        return W::ZERO;
+/// The mean of a row, or 0 unless it is centred.
+fn mean<W: Wide>(x: &[W], centred: bool) -> f64 {
+    let mut sum = Totals::<1>::ZERO;
+    if centred {
+        sum.add_all(Plain { x, scale: 1.0 });
     }
-    let first = &x[..x.len().min(FIRST)];
-    let sum: f64 = first.iter().map(|&x| x.into()).sum();
-    W::of(sum / first.len() as f64)
+    sum.values()[0] / x.len() as f64
 }
 
-/// The moments that `Σ x` and `Σ d²` give, and what the mean is apart from the pivot, if they are
-/// as good as those found in two passes.
-fn judge<W: Wide>(
-    [sum, squares]: [f64; 2],
-    pivot: W,
-    n: f64,
-    centred: bool,
-    eps: f64,
-) -> Option<(Moments<W>, f64)> {
-    let pivot: f64 = pivot.into();
-    let shift = if centred { sum / n - pivot } else { 0.0 };
+/// The moments that the mean and `Σ d²` give, if they are as good as those found the long way; `shift`
+/// is what rounding takes from the mean.
+fn judge<W: Wide>(mean: f64, squares: f64, shift: f64, n: f64, eps: f64) -> Option<Moments<W>> {
     let variance = squares / n - shift * shift;
     let deviation = (variance + eps).sqrt();
     // A NaN is none of these.
     let near = shift * shift <= variance + eps;
     let inside = deviation >= RANGE.0 && deviation <= RANGE.1 && variance >= 0.0;
-    (near && inside).then(|| {
-        (settle(if centred { sum / n } else { 0.0 }, 0.0, variance, deviation, 1.0), shift)
-    })
+    (near && inside).then(|| settle(mean, 0.0, variance, deviation, 1.0))
 }
 
 /// The moments of a row, if one look is enough.
@@ -239,9 +202,10 @@ pub(super) fn moments<W: Wide>(
     eps: f64,
     ahead: usize,
 ) -> Option<Moments<W>> {
-    let pivot = pivot(x, centred);
-    let (sum, [squares]) = dispatch(Sweep::<_, W, 1>(Apart { x, pivot, ahead }, PhantomData));
-    judge([sum, squares], pivot, x.len() as f64, centred, eps).map(|(moments, _)| moments)
+    let mean = mean(x, centred);
+    let pivot = W::of(mean);
+    let [squares] = dispatch(Sweep::<_, W, 1>(Apart { x, pivot, ahead }, PhantomData));
+    judge(mean, squares, mean - pivot.into(), x.len() as f64, eps)
 }
 
 /// The line of a row, `Σ g·gamma` and `Σ g·gamma·x̂`, if one look is enough.
@@ -251,14 +215,16 @@ pub(super) fn pulled<W: Wide>(
     eps: f64,
     ahead: usize,
 ) -> Option<(Line<W>, [f64; 2])> {
-    let pivot = pivot(x, centred);
+    let mean = mean(x, centred);
+    let pivot = W::of(mean);
     let row = Pulled { apart: Apart { x, pivot, ahead }, g, gamma };
-    let (sum, [squares, pulled, product]) = dispatch(Sweep::<_, W, 3>(row, PhantomData));
-    let (found, shift) = judge([sum, squares], pivot, x.len() as f64, centred, eps)?;
-    let largest = pulled.abs().max(product.abs() * found.line.exact.factor);
+    let [squares, pulled, product] = dispatch(Sweep::<_, W, 3>(row, PhantomData));
+    let shift = mean - pivot.into();
+    let line = judge(mean, squares, shift, x.len() as f64, eps)?.line;
+    let largest = pulled.abs().max(product.abs() * line.exact.factor);
     let inside = largest == 0.0 || largest >= RANGE.0 && largest <= RANGE.1;
     // One of them may be NaN, of which the larger is the other one.
     let inside = inside && pulled.is_finite() && product.is_finite();
-    let product = (product - shift * pulled) * found.line.exact.factor;
-    inside.then_some((found.line, [pulled, product]))
+    let product = (product - shift * pulled) * line.exact.factor;
+    inside.then_some((line, [pulled, product]))
 }
