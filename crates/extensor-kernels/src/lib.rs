@@ -4,6 +4,7 @@
 //! derivative is. SIMD, threads and every `unsafe` of the CPU live here.
 
 pub mod attention;
+pub mod bits;
 pub mod buffer;
 pub mod cast;
 pub mod conv;
@@ -24,6 +25,7 @@ pub mod reduce;
 pub mod reduced;
 pub mod rows;
 pub mod softmax;
+pub mod sort;
 mod stream;
 pub mod symbol;
 pub mod update;

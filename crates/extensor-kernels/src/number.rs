@@ -70,6 +70,10 @@ pub trait Real: Number + Div<Output = Self> {
     fn mul_add(self, b: Self, c: Self) -> Self;
     /// The magnitude of `self` with the sign of `sign`.
     fn copysign(self, sign: Self) -> Self;
+    /// The angle of the point `(x, self)`.
+    fn atan2(self, x: Self) -> Self;
+    /// `√(self² + other²)`, without overflow on the way.
+    fn hypot(self, other: Self) -> Self;
     /// `√x`.
     fn sqrt(self) -> Self;
     /// The integer at or below.
@@ -202,6 +206,14 @@ macro_rules! number_for_float {
                 <$t>::copysign(self, sign)
             }
             #[inline(always)]
+            fn atan2(self, x: Self) -> Self {
+                math::atan2(self, x)
+            }
+            #[inline(always)]
+            fn hypot(self, other: Self) -> Self {
+                math::hypot(self, other)
+            }
+            #[inline(always)]
             fn sqrt(self) -> Self {
                 <$t>::sqrt(self)
             }
@@ -299,7 +311,7 @@ macro_rules! lane {
             fn mul_add(self, b: Self, c: Self) -> Self {
                 Lane(self.0.mul_add(b.0, c.0))
             }
-            lane!(@binary Real: copysign);
+            lane!(@binary Real: copysign atan2 hypot);
             lane!(@unary Real: sqrt floor ceil round trunc exp expm1 log log1p log2 log10);
             lane!(@unary Real: asin acos atan sinh cosh tanh asinh acosh atanh erf erfc sigmoid);
             lane!(@unary Real: softplus gelu gelu_slope);

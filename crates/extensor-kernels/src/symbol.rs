@@ -83,6 +83,8 @@ pub enum Binary {
     Modulo,
     Power,
     CopySign,
+    Atan2,
+    Hypot,
 }
 
 /// Questions about two numbers.
@@ -222,7 +224,7 @@ impl Real for Symbol {
     fn mul_add(self, b: Symbol, c: Symbol) -> Symbol {
         self * b + c
     }
-    methods!(binary: copysign CopySign);
+    methods!(binary: copysign CopySign, atan2 Atan2, hypot Hypot);
     methods!(unary: sqrt Sqrt, floor Floor, ceil Ceil, round Round, trunc Trunc, exp Exp);
     methods!(unary: expm1 Expm1, log Log, log1p Log1p, log2 Log2, log10 Log10, sin Sin, cos Cos);
     methods!(unary: tan Tan, asin Asin, acos Acos, atan Atan, sinh Sinh, cosh Cosh, tanh Tanh);

@@ -97,9 +97,10 @@ fn binary(f: Binary, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         Binary::FloorDivide => ops::floor_divide(a, b),
         Binary::Modulo => ops::modulo(a, b),
         Binary::Power => ops::power(a, b),
+        Binary::Atan2 => ops::atan2(a, b),
+        Binary::Hypot => ops::hypot(a, b),
         Binary::CopySign => {
-            let zero = Tensor::scalar_of(0.0, b.dtype())?;
-            let negative = ops::less(b.primal(), &zero)?;
+            let negative = ops::signbit(b.primal())?;
             let size = ops::abs(a)?;
             ops::where_(&negative, &ops::negate(&size)?, &size)
         }

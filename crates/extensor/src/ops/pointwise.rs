@@ -16,6 +16,8 @@ use std::num::Wrapping;
 pub(crate) enum Takes {
     Floats,
     Numbers,
+    Integers,
+    Bits,
     Bools,
     Anything,
 }
@@ -25,6 +27,8 @@ impl Takes {
         let (fits, expected) = match self {
             Takes::Floats => return dtype.expect_float(op, argument),
             Takes::Numbers => (dtype != DType::Bool, "a number type (not bool)"),
+            Takes::Integers => (dtype.is_int(), "a whole-number type"),
+            Takes::Bits => (!dtype.is_float(), "a whole-number type or bool"),
             Takes::Bools => (dtype == DType::Bool, "bool"),
             Takes::Anything => (true, "any"),
         };
@@ -72,7 +76,7 @@ fn fitted(op: &'static str, x: &Tensor, spec: &Spec) -> Result<Tensor> {
 
 /// All inputs in the given shape and dtype; most are already, and cost nothing.
 #[inline]
-fn fit_all<const N: usize>(
+pub(crate) fn fit_all<const N: usize>(
     op: &'static str,
     inputs: [&Tensor; N],
     spec: &Spec,

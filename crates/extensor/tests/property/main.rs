@@ -7,6 +7,7 @@
 mod activation;
 mod array;
 mod attention;
+mod bits;
 mod case;
 mod convolution;
 mod draw;

@@ -50,6 +50,8 @@ pub struct Pointwise {
     pub float: fn(&[f64]) -> f64,
     /// How many units in the last place the working precision may be off; 0: correctly rounded.
     pub ulps: f64,
+    /// What the units are of, where the value may be the small difference of larger numbers.
+    pub scale: fn(&[f64]) -> f64,
     pub integer: Option<fn(&[i128]) -> i128>,
     /// The gradient for input `which` from (grad_output, inputs, output, which).
     pub gradient: Option<Gradient>,
@@ -120,6 +122,23 @@ fn share(g: f64, own: f64, other: f64, wins: bool) -> f64 {
     }
 }
 
+/// Half the radius of a point, at least 1e-10, and the point on the unit circle.
+fn polar(x: &[f64]) -> (f64, [f64; 2]) {
+    let [p, q] = [x[0] / 2.0, x[1] / 2.0];
+    let r = p.hypot(q).max(1e-10);
+    (r, [p / r, q / r])
+}
+
+/// `ln(eᵃ + eᵇ)`.
+fn log_add_exp(a: f64, b: f64) -> f64 {
+    let (low, high) = if a < b { (a, b) } else { (b, a) };
+    match () {
+        _ if a.is_nan() || b.is_nan() => f64::NAN,
+        _ if high.is_infinite() || low == f64::NEG_INFINITY => high,
+        _ => high + (low - high).exp().ln_1p(),
+    }
+}
+
 fn integer_power(base: i128, exponent: i128) -> i128 {
     // The result wraps at 64 bits at most: powers modulo 2¹²⁸ are enough.
     (0..128).rev().fold(1i128, |power, bit| {
@@ -136,6 +155,7 @@ pub const UNARY: Pointwise = Pointwise {
     mask: false,
     float: |x| x[0],
     ulps: 4.0,
+    scale: |_| 0.0,
     integer: None,
     gradient: None,
     slack: |_| 10.0,
@@ -246,6 +266,58 @@ pub fn find(name: &str) -> Option<Pointwise> {
             float: |x| smaller(x[0], x[1]),
             integer: Some(|x| x[0].min(x[1])),
             gradient: Some(|g, x, _, i, _| share(g, x[i], x[1 - i], x[i] < x[1 - i])),
+            ..BINARY
+        },
+        "atan2" => Pointwise {
+            takes: Takes::Floats,
+            float: |x| x[0].atan2(x[1]),
+            ulps: 4.0,
+            gradient: Some(|g, x, _, which, c| {
+                let (r, [sine, cosine]) = polar(x);
+                let slope = if which == 0 { cosine } else { -sine } / r / 2.0;
+                if flat(x).is_nan() { f64::NAN } else { c.saturated(g * slope) }
+            }),
+            slack: |_| 10.0,
+            swell: |g, x| (1.0 + g.abs()) * (1.0 + 1.0 / polar(x).0),
+            ..BINARY
+        },
+        "hypot" => Pointwise {
+            takes: Takes::Floats,
+            float: |x| {
+                if x.iter().any(|x| x.is_infinite()) { f64::INFINITY } else { x[0].hypot(x[1]) }
+            },
+            ulps: 2.0,
+            gradient: Some(|g, x, _, which, _| g * (polar(x).1[which] + flat(x))),
+            slack: |_| 10.0,
+            swell: |g, x| (1.0 + g.abs()) * (1.0 + 1.0 / polar(x).0),
+            ..BINARY
+        },
+        "logaddexp" => Pointwise {
+            takes: Takes::Floats,
+            float: |x| log_add_exp(x[0], x[1]),
+            ulps: 4.0,
+            // A sum of two numbers, one of which is positive and at most ln 2.
+            scale: |x| {
+                if x[0].is_finite() && x[1].is_finite() { x[0].max(x[1]).abs() + 0.7 } else { 0.0 }
+            },
+            gradient: Some(|g, x, _, which, _| {
+                let difference = x[1 - which] - x[which];
+                g / (1.0 + difference.exp())
+            }),
+            // The difference is rounded, and then an exponent.
+            slack: |x| 12.0 + (x[0] - x[1]).abs().min(1e4),
+            ..BINARY
+        },
+        "copysign" => Pointwise {
+            takes: Takes::Floats,
+            float: |x| x[0].copysign(x[1]),
+            gradient: Some(|g, x, _, which, _| match which {
+                _ if x[0].is_nan() => f64::NAN,
+                0 if x[0] == 0.0 => 0.0,
+                0 if x[0].is_sign_negative() == x[1].is_sign_negative() => g,
+                0 => -g,
+                _ => 0.0,
+            }),
             ..BINARY
         },
         "negate" => Pointwise {

@@ -4,7 +4,7 @@
 use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
-use crate::{activation, attention, convolution, dropout, loss, normalization, pooling};
+use crate::{activation, attention, bits, convolution, dropout, loss, normalization, pooling};
 use crate::{matrix, movement, reduction};
 use extensor::DType;
 use extensor::params::{Params, Value};
@@ -97,7 +97,8 @@ pub struct Reference {
 type Backward = fn(&Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>>;
 
 /// The families that stand by themselves.
-static FAMILIES: [Reference; 7] = [
+static FAMILIES: [Reference; 8] = [
+    bits::REFERENCE,
     activation::REFERENCE,
     convolution::REFERENCE,
     pooling::REFERENCE,
@@ -194,7 +195,8 @@ fn pointwise_forward(call: &Call, rule: &Pointwise) -> Expected {
         let work = working(common);
         let one = |x: &[f64]| {
             let value = (rule.float)(x);
-            let error = rule.ulps * (value.abs() * work.epsilon() + tiny(work));
+            let size = value.abs().max((rule.scale)(x));
+            let error = rule.ulps * (size * work.epsilon() + tiny(work));
             Near { value, error }
         };
         Wanted::Floats(each(&call.inputs, Array::floats, &shape, one))

@@ -133,8 +133,10 @@ macro_rules! binary {
     (@forward real $op:expr, $Op:ident, $a:ident, $b:ident, $spec:ident) => { map_real($op, &Formulas($Op), [$a, $b], $spec) };
 }
 
+pub(super) use binary;
+
 /// No further conditions.
-fn any(_: &Tensor, _: &Tensor) -> Result<()> {
+pub(super) fn any(_: &Tensor, _: &Tensor) -> Result<()> {
     Ok(())
 }
 
@@ -151,14 +153,19 @@ fn no_integer_zero(op: &'static str, b: &Tensor) -> Result<()> {
     }
 }
 
-fn pairs(s: &mut Sampler, mut draw: impl FnMut(&mut Sampler, &[usize], &[usize]) -> [Tensor; 2]) {
+/// A sample of each pair of shapes.
+pub(super) fn pairs(
+    s: &mut Sampler,
+    mut draw: impl FnMut(&mut Sampler, &[usize], &[usize]) -> [Tensor; 2],
+) {
     for (a, b) in PAIRS {
         let inputs = draw(s, a, b);
         s.add(inputs, Params::new());
     }
 }
 
-fn bad_pairs(bad: &mut crate::ops::samples::Bad) {
+/// Shapes that do not broadcast, masks, and a parameter that there is not.
+pub(super) fn bad_pairs(bad: &mut crate::ops::samples::Bad) {
     let [a, b] = [[2, 3], [3, 2]].map(|shape| bad.ones(&shape, DType::F64));
     bad.add([a.clone(), b], Params::new(), "shapes [2, 3] and [3, 2] do not broadcast");
     let mask = bad.ones(&[2, 3], DType::Bool);
@@ -168,7 +175,7 @@ fn bad_pairs(bad: &mut crate::ops::samples::Bad) {
 }
 
 /// A number away from 0, of either sign.
-fn divisor(s: &mut Sampler, shape: &[usize]) -> Tensor {
+pub(super) fn divisor(s: &mut Sampler, shape: &[usize]) -> Tensor {
     let signs = s.away(-1.0, 1.0, &[0.0], shape).to_f64_vec();
     let sizes = s.uniform(0.4, 2.0, shape).to_f64_vec();
     let values = signs.iter().zip(sizes).map(|(sign, size)| size.copysign(*sign)).collect();

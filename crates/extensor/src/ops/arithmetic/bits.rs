@@ -1,0 +1,304 @@
+//! Operations on the bits of numbers: logic, shifts, the sign, the next float. None has a
+//! derivative, and all types of one size share a kernel.
+
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply_one};
+use crate::ops::params::Params;
+use crate::ops::pointwise::{Takes, fit_all, infer_binary, infer_unary};
+use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::samples::{PAIRS, SHAPES};
+use crate::tensor::match_bits;
+use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_kernels::bits::{Bitwise, bitwise, top_bits};
+use smallvec::smallvec;
+
+/// Runs a kernel over both inputs, broadcast and in the dtype of the result.
+fn combine(op: &'static str, what: Bitwise, inputs: [&Tensor; 2], spec: Spec) -> Result<Tensor> {
+    let [a, b] = fit_all(op, inputs, &spec)?;
+    let Spec { shape, dtype } = spec;
+    match_bits!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
+        bitwise::<T>(what, a.view(), b.view(), out);
+    }))
+}
+
+/// Whether the dtype has negative whole numbers.
+fn is_signed(dtype: DType) -> bool {
+    dtype.integer_range().0 < 0
+}
+
+/// How far to shift cannot be negative.
+fn no_negative_shift(op: &'static str, b: &Tensor) -> Result<()> {
+    if !is_signed(b.dtype()) {
+        return Ok(());
+    }
+    let negative = ops::less(b, &Tensor::scalar_of(0.0, b.dtype())?)?;
+    if !ops::any(&negative, .., false)?.item::<bool>()? {
+        return Ok(());
+    }
+    let (expected, got) = ("no negative number".into(), "a tensor with one".into());
+    Err(Error::Parameter { op, parameter: "b", expected, got })
+}
+
+/// The bits of infinity in a float type.
+pub(crate) fn infinity_bits(dtype: DType) -> u64 {
+    match dtype {
+        DType::F16 => 0x7C00,
+        DType::BF16 => 0x7F80,
+        DType::F32 => f32::INFINITY.to_bits().into(),
+        _ => f64::INFINITY.to_bits(),
+    }
+}
+
+/// Defines an operation on the bits of two broadcast tensors.
+macro_rules! bitwise {
+    (
+        $(#[$doc:meta])*
+        $name:ident, $Op:ident of $takes:ident: |$dtype:ident| $what:expr,
+        $formula:literal, $conventions:literal;
+        check $check:expr; sample |$s:ident, $shape:ident| $sample:expr;
+        wrong $wrong:expr, $message:literal;
+    ) => {
+        $(#[$doc])*
+        #[track_caller]
+        pub fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+            apply_one(&$Op, &[a, b])
+        }
+
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $Op;
+
+        impl $Op {
+            pub(crate) const RECORD: &'static Record = &Record {
+                name: stringify!($name),
+                family: Family::Arithmetic,
+                formula: $formula,
+                derivative: "none: the result is made of bits",
+                conventions: $conventions,
+                class: Class::Constant,
+                order: 0,
+                needs: Needs::Shapes,
+                inputs: &[Input::constant("a"), Input::constant("b")],
+                build: |_| Ok(Box::new($Op)),
+                samples: |$s| {
+                    for pair in PAIRS {
+                        let [a, b] = [pair.0, pair.1].map(|$shape| $sample);
+                        $s.add([a, b], Params::new());
+                    }
+                },
+                errors: |bad| {
+                    let [a, b] = [2, 3].map(|n| bad.ones(&[n], if $wrong.is_float() { DType::I64 } else { DType::F64 }));
+                    bad.add([a, b], Params::new(), "shapes [2] and [3] do not broadcast");
+                    let wrong = bad.ones(&[2], $wrong);
+                    bad.add([wrong.clone(), wrong], Params::new(), $message);
+                },
+                ..Record::BLANK
+            };
+        }
+
+        impl Operation for $Op {
+            fn record(&self) -> &'static Record {
+                $Op::RECORD
+            }
+            fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
+                infer_binary(stringify!($name), [("a", inputs[0]), ("b", inputs[1])], Takes::$takes)
+            }
+            fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+                let (inputs, spec) = ([inputs[0], inputs[1]], specs.swap_remove(0));
+                let check: fn(&'static str, &Tensor) -> Result<()> = $check;
+                check(stringify!($name), inputs[1])?;
+                let $dtype = spec.dtype;
+                Ok(smallvec![combine(stringify!($name), $what, inputs, spec)?])
+            }
+            fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+                Ok(smallvec![None; call.inputs.len()])
+            }
+        }
+    };
+}
+
+bitwise! {
+    /// The bits set in both `a` and `b`, whole numbers or masks, broadcast.
+    ///
+    /// ```
+    /// let y = extensor::bitwise_and(&extensor::tensor([12, 10]), &extensor::tensor(6))?;
+    /// assert_eq!(y.to_vec::<i32>()?, [4, 2]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    bitwise_and, BitwiseAnd of Bits: |_dtype| Bitwise::And, "y = a & b", "";
+    check |_, _| Ok(()); sample |s, shape| s.integers(1000, shape);
+    wrong DType::F32, "a has dtype f32, expected a whole-number type or bool";
+}
+
+bitwise! {
+    /// The bits set in `a` or in `b`, whole numbers or masks, broadcast.
+    ///
+    /// ```
+    /// let y = extensor::bitwise_or(&extensor::tensor([12, 10]), &extensor::tensor(6))?;
+    /// assert_eq!(y.to_vec::<i32>()?, [14, 14]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    bitwise_or, BitwiseOr of Bits: |_dtype| Bitwise::Or, "y = a | b", "";
+    check |_, _| Ok(()); sample |s, shape| s.integers(1000, shape);
+    wrong DType::F32, "a has dtype f32, expected a whole-number type or bool";
+}
+
+bitwise! {
+    /// The bits set in one of `a` and `b`, whole numbers or masks, broadcast.
+    ///
+    /// ```
+    /// let y = extensor::bitwise_xor(&extensor::tensor([12, 10]), &extensor::tensor(6))?;
+    /// assert_eq!(y.to_vec::<i32>()?, [10, 12]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    bitwise_xor, BitwiseXor of Bits: |_dtype| Bitwise::Xor, "y = a ^ b", "";
+    check |_, _| Ok(()); sample |s, shape| s.integers(1000, shape);
+    wrong DType::F32, "a has dtype f32, expected a whole-number type or bool";
+}
+
+bitwise! {
+    /// `a·2ᵇ` for whole numbers, broadcast: the bits of `a` moved up by `b` places, of which those
+    /// beyond the width are lost. A negative `b` is an error.
+    ///
+    /// ```
+    /// use extensor::{bitwise_left_shift, tensor};
+    /// let y = bitwise_left_shift(&tensor([3, -1, 1]), &tensor([2, 1, 40]))?;
+    /// assert_eq!(y.to_vec::<i32>()?, [12, -2, 0]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    bitwise_left_shift, BitwiseLeftShift of Integers: |_dtype| Bitwise::ShiftLeft,
+    "y = a << b", "0 where b is the width or more; a negative b is an error";
+    check no_negative_shift; sample |s, shape| s.integers(70, shape);
+    wrong DType::Bool, "a has dtype bool, expected a whole-number type";
+}
+
+bitwise! {
+    /// `⌊a/2ᵇ⌋` for whole numbers, broadcast: the bits of `a` moved down by `b` places. A negative
+    /// `b` is an error.
+    ///
+    /// ```
+    /// use extensor::{bitwise_right_shift, tensor};
+    /// let y = bitwise_right_shift(&tensor([13, -3, -3]), &tensor([2, 1, 40]))?;
+    /// assert_eq!(y.to_vec::<i32>()?, [3, -2, -1]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    bitwise_right_shift, BitwiseRightShift of Integers: |dtype| {
+        if is_signed(dtype) { Bitwise::ShiftRightSigned } else { Bitwise::ShiftRight }
+    },
+    "y = a >> b", "where b is the width or more 0, or −1 for a negative a; a negative b is an error";
+    check no_negative_shift; sample |s, shape| s.integers(70, shape);
+    wrong DType::Bool, "a has dtype bool, expected a whole-number type";
+}
+
+bitwise! {
+    /// The float of the dtype that is next to `a` in the direction of `b`, broadcast; `b` where they
+    /// are equal, NaN where either is.
+    ///
+    /// ```
+    /// use extensor::{nextafter, tensor};
+    /// let y = nextafter(&tensor([1.0, 0.0, 2.0]), &tensor([2.0, -1.0, 2.0]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [1.0 + f64::EPSILON, -5e-324, 2.0]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    nextafter, NextAfter of Floats: |dtype| Bitwise::NextAfter { infinity: infinity_bits(dtype) },
+    "y = the float next to a towards b", "b where a = b, zeros of either sign included; NaN for NaN";
+    check |_, _| Ok(()); sample |s, shape| s.normal(shape);
+    wrong DType::I64, "a has dtype i64, expected a float type";
+}
+
+/// Defines a question or an operation on the bits of one tensor.
+macro_rules! unary_bits {
+    (
+        $(#[$doc:meta])*
+        $name:ident, $Op:ident of $takes:ident gives |$dtype:ident| $result:expr,
+        $formula:literal; |$x:ident, $spec:ident| $forward:expr;
+        sample |$s:ident, $shape:ident| $sample:expr; wrong $wrong:expr, $message:literal;
+    ) => {
+        $(#[$doc])*
+        #[track_caller]
+        pub fn $name(x: &Tensor) -> Result<Tensor> {
+            apply_one(&$Op, &[x])
+        }
+
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $Op;
+
+        impl $Op {
+            pub(crate) const RECORD: &'static Record = &Record {
+                name: stringify!($name),
+                family: Family::Elementwise,
+                formula: $formula,
+                derivative: "none: the result is made of bits",
+                class: Class::Constant,
+                order: 0,
+                needs: Needs::Shapes,
+                inputs: &[Input::constant("x")],
+                build: |_| Ok(Box::new($Op)),
+                samples: |$s| {
+                    for $shape in SHAPES {
+                        let x = $sample;
+                        $s.add([x], Params::new());
+                    }
+                },
+                errors: |bad| {
+                    let wrong = bad.ones(&[2], $wrong);
+                    bad.add([wrong], Params::new(), $message);
+                },
+                ..Record::BLANK
+            };
+        }
+
+        impl Operation for $Op {
+            fn record(&self) -> &'static Record {
+                $Op::RECORD
+            }
+            fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
+                let mut specs = infer_unary(stringify!($name), inputs[0], Takes::$takes)?;
+                let $dtype = specs[0].dtype;
+                specs[0].dtype = $result;
+                Ok(specs)
+            }
+            fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+                let ($x, $spec) = (inputs[0], specs.swap_remove(0));
+                Ok(smallvec![$forward?])
+            }
+            fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+                Ok(smallvec![None; call.inputs.len()])
+            }
+        }
+    };
+}
+
+unary_bits! {
+    /// The bits not set in `x`, whole numbers or masks: `−1 − x` for signed ones, `not x` for masks.
+    ///
+    /// ```
+    /// assert_eq!(extensor::bitwise_invert(&extensor::tensor([5, -1]))?.to_vec::<i32>()?, [-6, 0]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    bitwise_invert, BitwiseInvert of Bits gives |dtype| dtype, "y = ~x";
+    |x, spec| {
+        let (op, dtype) = ("bitwise_invert", spec.dtype);
+        // Every bit of the type: a mask has one.
+        let all = match_bits!(dtype, T => Tensor::build(op, Shape::scalar(), dtype, |out: &mut [T]| {
+            out.fill(if dtype == DType::Bool { 1 } else { T::MAX });
+        }))?;
+        combine(op, Bitwise::Xor, [x, &all], spec)
+    };
+    sample |s, shape| s.integers(1000, shape);
+    wrong DType::F32, "x has dtype f32, expected a whole-number type or bool";
+}
+
+unary_bits! {
+    /// Whether the sign bit of each float is set: for negative numbers, −0, and NaNs that have it.
+    ///
+    /// ```
+    /// let y = extensor::signbit(&extensor::tensor([-1.0, -0.0, 0.0, f64::INFINITY]))?;
+    /// assert_eq!(y.to_vec::<bool>()?, [true, true, false, false]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    signbit, SignBit of Floats gives |_dtype| DType::Bool, "y = x is negative, −0 included";
+    |x, spec| match_bits!(x.dtype(), T => Tensor::build("signbit", spec.shape, DType::Bool, |out: &mut [u8]| {
+        top_bits::<T>(x.view(), out);
+    }));
+    sample |s, shape| s.normal(shape);
+    wrong DType::I32, "x has dtype i32, expected a float type";
+}

@@ -1,0 +1,129 @@
+//! Functions of two real numbers that are more than arithmetic: angles, lengths, sums of
+//! exponentials, signs. As in `products.rs`, a rule knows nothing of broadcasting.
+
+use super::products::{any, bad_pairs, binary, divisor, pairs};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, backward_of, husk, sum_dtype};
+use crate::ops::params::Params;
+use crate::ops::pointwise::{Takes, guard, infer_binary, map_real, saturate};
+use crate::ops::record::{Family, Input, Record};
+use crate::{Result, Tensor};
+use extensor_kernels::map::{Formula, Formulas};
+use extensor_kernels::number::Real;
+use smallvec::smallvec;
+
+/// `(a/r, b/r, r)` for half the radius `r` of the point `(a, b)`, at least 1e-10: the radius itself
+/// may be infinite.
+#[inline(always)]
+fn halved<R: Real>(a: R, b: R) -> (R, R, R) {
+    let half = a.lit(0.5);
+    let (p, q) = (a * half, b * half);
+    let r = guard(p.hypot(q));
+    (p / r, q / r, r)
+}
+
+binary! {
+    /// The angle in `[−π, π]` from the first axis to the point `(b, a)`, broadcast: `arctan(a/b)` for
+    /// `b > 0`. The signs of zeros count.
+    ///
+    /// ```
+    /// use extensor::{atan2, tensor};
+    /// let y = atan2(&tensor([1.0, 0.0, -0.0]), &tensor([1.0, 1.0, -1.0]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [std::f64::consts::FRAC_PI_4, 0.0, -std::f64::consts::PI]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    real atan2(a, b), atan2_backward, Atan2:
+        y = |a, b| a.atan2(b),
+        da = |g, a, b, limit| {
+            let (_, cosine, r) = halved(a, b);
+            saturate(g * (cosine / r * a.lit(0.5)), limit, [g, a, b])
+        },
+        db = |g, a, b, limit| {
+            let (sine, _, r) = halved(a, b);
+            saturate(-(g * (sine / r * a.lit(0.5))), limit, [g, a, b])
+        };
+        "y = arctan(a/b), in the quadrant of (b, a)", "(g·b/(a² + b²), −g·a/(a² + b²))";
+        check any;
+        domain: "(a, b) ≠ (0, 0), and not the jump from −π to π at b < 0, a = 0",
+        conventions: "where the radius √(a² + b²) is below 2e-10 the derivative uses 2e-10, and stays finite",
+        samples: |s| {
+            pairs(s, |s, a, b| [divisor(s, a), divisor(s, b)]);
+            let [a, b] = [[0.0, 1.0, -1.0, 1e-20], [0.0, 0.0, 0.0, 0.0]].map(crate::tensor);
+            s.add_kink([a, b], Params::new(), "the origin");
+        },
+}
+
+binary! {
+    /// `√(a² + b²)`, broadcast: the length of the hypotenuse, without overflow on the way. It is
+    /// infinite if either is, even where the other is NaN.
+    ///
+    /// ```
+    /// use extensor::{hypot, tensor};
+    /// let y = hypot(&tensor([3.0, 3e300]), &tensor([4.0, 4e300]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [5.0, 5e300]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    real hypot(a, b), hypot_backward, Hypot:
+        y = |a, b| a.hypot(b),
+        da = |g, a, b| g * halved(a, b).0,
+        db = |g, a, b| g * halved(a, b).1;
+        "y = √(a² + b²)", "(g·a/y, g·b/y)";
+        check any;
+        domain: "(a, b) ≠ (0, 0)",
+        conventions: "where y is below 2e-10 the derivative uses 2e-10: it is 0 at the origin",
+        samples: |s| {
+            pairs(s, |s, a, b| [divisor(s, a), divisor(s, b)]);
+            let [a, b] = [[0.0, 1.0, -1.0, 1e-20], [0.0, 0.0, 0.0, 0.0]].map(crate::tensor);
+            s.add_kink([a, b], Params::new(), "the origin");
+        },
+}
+
+/// `a − b`, and 0 where both are the same infinity.
+#[inline(always)]
+fn difference<R: Real>(a: R, b: R) -> R {
+    R::select(a.eq(b) & !a.is_finite(), a.lit(0.0), a - b)
+}
+
+binary! {
+    /// `ln(eᵃ + eᵇ)`, broadcast, without overflow on the way.
+    ///
+    /// ```
+    /// use extensor::{logaddexp, tensor};
+    /// let y = logaddexp(&tensor([1000.0, 0.0]), &tensor([1000.0, f64::NEG_INFINITY]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [1000.0 + 2f64.ln(), 0.0]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    real logaddexp(a, b), logaddexp_backward, LogAddExp:
+        y = |a, b| {
+            let distance = difference(a, b).abs();
+            a.maximum(b) + (-distance).exp().log1p()
+        },
+        da = |g, a, b| g * difference(a, b).sigmoid(),
+        db = |g, a, b| g * difference(b, a).sigmoid();
+        "y = ln(eᵃ + eᵇ)", "(g·σ(a − b), g·σ(b − a))";
+        check any;
+        samples: |s| {
+            pairs(s, |s, a, b| [s.normal(a), s.normal(b)]);
+            let a = s.normal(&[3]);
+            s.add_noted([a.clone(), a], Params::new(), "equal");
+        },
+}
+
+binary! {
+    /// The magnitude of `a` with the sign of `b`, broadcast. The signs of zeros and NaNs count.
+    ///
+    /// ```
+    /// use extensor::{copysign, tensor};
+    /// let y = copysign(&tensor([1.0, -2.0, 3.0]), &tensor([-1.0, 1.0, -0.0]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 2.0, -3.0]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    real copysign(a, b), copysign_backward, CopySign:
+        y = |a, b| a.copysign(b),
+        da = |g, a, b| g * a.sign() * a.lit(1.0).copysign(b),
+        db = |g, a, _b| R::select(a.is_nan(), a, g.lit(0.0));
+        "y = |a|, negative where b is", "(g where the signs agree, −g elsewhere; 0)";
+        check any;
+        conventions: "the derivative by a is 0 where a is 0, as that of |a| is",
+        samples: |s| pairs(s, |s, a, b| [divisor(s, a), divisor(s, b)]),
+}
