@@ -33,8 +33,10 @@ pub struct Buffer {
 enum Owner {
     /// Allocated here with this capacity in bytes.
     Own(usize),
-    /// Somebody else's memory, kept alive by this value.
+    /// A vector's memory, kept alive by this value.
     Kept(#[allow(dead_code)] Box<dyn Send + Sync>),
+    /// Memory that others may look at too, kept alive by this value: it is never written here.
+    Shared(#[allow(dead_code)] Box<dyn Send + Sync>),
 }
 
 // SAFETY: a buffer owns its memory (or the value that does); shared access is read-only.
@@ -67,6 +69,25 @@ impl Buffer {
         let bytes = size_of_val(values.as_slice());
         let start = NonNull::from(values.as_mut_slice()).cast();
         Buffer { start, bytes, owner: Owner::Kept(Box::new(values)) }
+    }
+
+    /// Somebody else's memory, not copied; `owner` keeps it alive and is dropped with the buffer.
+    ///
+    /// # Safety
+    /// `bytes` bytes from `start` must be readable and initialised until `owner` is dropped. Nobody
+    /// may write them while a slice of them is being read.
+    pub unsafe fn shared(
+        start: NonNull<u8>,
+        bytes: usize,
+        owner: impl Send + Sync + 'static,
+    ) -> Buffer {
+        Buffer { start, bytes, owner: Owner::Shared(Box::new(owner)) }
+    }
+
+    /// Whether the memory is this buffer's alone, so that it may be written.
+    #[inline]
+    pub fn is_exclusive(&self) -> bool {
+        !matches!(self.owner, Owner::Shared(_))
     }
 
     /// The buffer and whether it is all zeros.
@@ -103,6 +124,7 @@ impl Buffer {
     #[inline]
     pub fn as_mut_slice<T: Native>(&mut self) -> &mut [T] {
         self.check::<T>();
+        assert!(self.is_exclusive(), "a buffer over somebody else's memory is written");
         // SAFETY: as in `as_slice`; `&mut self` makes the access unique (a `Kept` buffer is the
         // vector it was made from, which nobody else can reach).
         unsafe {
@@ -454,6 +476,29 @@ mod tests {
         for _ in 0..2 * KEPT {
             assert!(Buffer::zeroed(300).unwrap().as_slice::<u8>().iter().all(|&b| b == 0));
         }
+    }
+
+    #[test]
+    fn shared_memory_is_read_in_place_and_its_owner_dropped_with_the_buffer() {
+        let owner = std::sync::Arc::new(vec![1.0f32, 2.0]);
+        let start = NonNull::from(&owner[0]).cast();
+        // SAFETY: the clone of the owner keeps the vector, which nobody writes.
+        let buffer = unsafe { Buffer::shared(start, 8, owner.clone()) };
+        assert!(!buffer.is_exclusive());
+        assert_eq!(buffer.as_slice::<f32>(), [1.0, 2.0]);
+        assert_eq!(std::sync::Arc::strong_count(&owner), 2);
+        drop(buffer);
+        assert_eq!(std::sync::Arc::strong_count(&owner), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "somebody else's memory")]
+    fn shared_memory_cannot_be_written() {
+        let owner = std::sync::Arc::new(vec![1.0f32, 2.0]);
+        // SAFETY: as above.
+        let start = NonNull::from(&owner[0]).cast();
+        let mut buffer = unsafe { Buffer::shared(start, 8, owner) };
+        buffer.as_mut_slice::<f32>()[0] = 3.0;
     }
 
     #[test]

@@ -274,6 +274,23 @@ impl Tensor {
         Self::generate("eye", shape, dtype, |i| f64::from(u8::from(i / columns == i % columns)))
     }
 
+    /// `count` whole numbers, of which number `i` is `f(i)`.
+    ///
+    /// ```
+    /// let x = extensor::Tensor::whole_numbers("squares", 4, |i| (i * i) as i64)?;
+    /// assert_eq!(x.to_vec::<i64>()?, [0, 1, 4, 9]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    pub fn whole_numbers(
+        op: &'static str,
+        count: usize,
+        f: impl Fn(usize) -> i64,
+    ) -> Result<Tensor> {
+        Self::build(op, Shape::from([count]), DType::I64, |out: &mut [i64]| {
+            out.iter_mut().enumerate().for_each(|(i, o)| *o = f(i));
+        })
+    }
+
     /// A tensor whose element number `i`, in row-major order, is `f(i)`.
     pub(crate) fn generate(
         op: &'static str,
@@ -302,11 +319,18 @@ impl Tensor {
         if self.is_contiguous() || self.is_traced() {
             return Ok(self.clone());
         }
-        let shape = self.shape().clone();
+        self.copied()
+    }
+
+    /// The same values in new memory of their own, in row-major order. Of a tensor that is being
+    /// differentiated it is a plain copy: the gradient ends here.
+    pub fn copied(&self) -> Result<Tensor> {
+        let this = self.primal();
+        let shape = this.shape().clone();
         let strides = shape.strides();
-        match_bits!(self.dtype(), T => Self::build("contiguous", shape.clone(), self.dtype(), |out: &mut [T]| {
+        match_bits!(this.dtype(), T => Self::build("copied", shape.clone(), this.dtype(), |out: &mut [T]| {
             use extensor_kernels::copy::{ViewMut, copy};
-            copy(self.view::<T>(), ViewMut::new(out, 0, &shape, &strides));
+            copy(this.view::<T>(), ViewMut::new(out, 0, &shape, &strides));
         }))
     }
 }

@@ -222,6 +222,14 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
+    /// A function that the caller gave failed by itself.
+    #[error("{op}: the function given failed: {message}")]
+    Callback {
+        /// The operation that called it.
+        op: &'static str,
+        /// What it said.
+        message: String,
+    },
     /// A file that cannot be read or written, or does not hold what it should.
     #[error("{op}: {file}: {reason}")]
     File {

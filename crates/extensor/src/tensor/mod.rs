@@ -147,7 +147,7 @@ impl Tensor {
     /// Whether the tensor is being differentiated: whatever is done to it must go through
     /// [`apply`](crate::operation::apply), or its gradient is lost.
     #[inline]
-    pub(crate) fn is_traced(&self) -> bool {
+    pub fn is_traced(&self) -> bool {
         self.traced().is_some()
     }
 
@@ -192,7 +192,7 @@ impl Tensor {
         let inner = Arc::get_mut(&mut self.0)?;
         let start = inner.layout.offset;
         match &mut inner.memory {
-            Memory::Own(storage) if contiguous => {
+            Memory::Own(storage) if contiguous && storage.is_exclusive() => {
                 storage.as_mut_slice().get_mut(start..start + len)
             }
             _ => None,
@@ -216,6 +216,11 @@ impl Tensor {
     #[inline]
     pub(crate) fn from_storage(storage: Storage, shape: Shape, dtype: DType) -> Tensor {
         let layout = Layout::contiguous(shape);
+        Tensor(Arc::new(Inner { memory: Memory::Own(storage), layout, dtype }))
+    }
+
+    /// A tensor over storage in which the layout has been found to lie.
+    fn from_parts(storage: Storage, layout: Layout, dtype: DType) -> Tensor {
         Tensor(Arc::new(Inner { memory: Memory::Own(storage), layout, dtype }))
     }
 

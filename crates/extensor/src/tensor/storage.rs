@@ -26,6 +26,17 @@ impl Storage {
         Storage(Buffer::from_vec(E::store_all(values)))
     }
 
+    /// A buffer as it is.
+    pub fn from_buffer(buffer: Buffer) -> Storage {
+        Storage(buffer)
+    }
+
+    /// Whether nobody else can see the memory, so that it may be written.
+    #[inline]
+    pub fn is_exclusive(&self) -> bool {
+        self.0.is_exclusive()
+    }
+
     #[inline]
     pub fn as_slice<T: Native>(&self) -> &[T] {
         self.0.as_slice()

@@ -1,0 +1,16 @@
+"""Tensors and automatic differentiation in which no gradient is taken on trust.
+
+The namespace is that of the Array API standard, version 2025.12, without complex dtypes and without
+in-place changes: tensors are immutable. Every other operation of the catalogue stands beside it under
+its own name, with its explicit backward function (`relu`, `relu_backward`).
+"""
+
+from . import _core, ops
+from . import _tree as tree
+from ._core import DType, Key, Tensor, __version__, get_threads, set_threads
+
+# Operations that the standard lacks, and every explicit backward function, under their own names.
+globals().update(ops.EXTRA)
+
+from ._array_api import *  # noqa: E402, F403
+from ._autodiff import *  # noqa: E402, F403

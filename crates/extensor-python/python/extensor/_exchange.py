@@ -1,0 +1,39 @@
+"""Small things that Rust asks of Python: signatures, and a holder of NumPy's array interface.
+
+It must not know what tensors are.
+"""
+
+import inspect
+
+__all__ = ["Holder", "signature"]
+
+
+class Holder:
+    """Memory as NumPy's array interface describes it, and the object that keeps it."""
+
+    def __init__(self, owner, interface):
+        self.owner = owner
+        self.__array_interface__ = interface
+
+
+def _default(text):
+    """The value that a default's text stands for; text that is no literal stands for itself."""
+    constants = {"None": None, "True": True, "False": False}
+    if text in constants:
+        return constants[text]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text.strip('"')
+
+
+def signature(arguments):
+    """The signature of (name, default or None) pairs."""
+    parameters = []
+    for name, default in arguments:
+        value = inspect.Parameter.empty if default is None else _default(default)
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters.append(inspect.Parameter(name, kind, default=value))
+    return inspect.Signature(parameters)

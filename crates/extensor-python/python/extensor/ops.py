@@ -1,0 +1,21 @@
+"""The operations of the catalogue as it has them: `ops.sum(x, axes=None, keepdims=False)`.
+
+All are bound by looping over the catalogue. The standard's functions (`extensor.sum`) have the
+standard's arguments; these have the catalogue's.
+"""
+
+from . import _core
+
+CATALOGUE = _core.operations()
+globals().update(CATALOGUE)
+
+from ._standard import NAMES as _STANDARD  # noqa: E402
+
+#: What stands in the package's own namespace: all that the standard has no function for.
+EXTRA = {name: op for name, op in CATALOGUE.items() if name not in _STANDARD}
+
+__all__ = list(CATALOGUE)
+
+
+def __getattr__(name):
+    raise AttributeError(f"there is no operation {name!r} in the catalogue")

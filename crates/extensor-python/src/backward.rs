@@ -1,0 +1,424 @@
+//! Every explicit backward function of the catalogue as a Python function, from the arguments that its
+//! record lists.
+//!
+//! An argument is an input, an output, a parameter, or the shape or dtype of an input. What a rule does
+//! not read is not asked for: a tensor of the right shape stands in for it, found by asking the
+//! operation which shapes it accepts. This module must not know any particular operation.
+
+use crate::convert;
+use crate::error::OrRaise;
+use crate::function::{compute, parameter};
+use crate::tensor::PyTensor;
+use extensor::operation::{self, Operation};
+use extensor::params::Params;
+use extensor::record::{Count, Input, Record};
+use extensor::{DType, Shape, Tensor};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+// The explicit backward function of an operation. (Its text in Python is each one's own.)
+#[pyclass(name = "BackwardOperation", module = "extensor", frozen)]
+pub struct Backward {
+    record: &'static Record,
+    names: Vec<&'static str>,
+}
+
+/// The arguments of one call, by name.
+struct Given<'py>(Vec<(&'static str, Option<Bound<'py, PyAny>>)>);
+
+impl<'py> Given<'py> {
+    fn get(&self, name: &str) -> Option<&Bound<'py, PyAny>> {
+        let found = self.0.iter().find(|(n, _)| *n == name);
+        found.and_then(|(_, object)| object.as_ref()).filter(|object| !object.is_none())
+    }
+
+    fn tensor(&self, name: &str) -> PyResult<Option<Tensor>> {
+        let Some(object) = self.get(name) else { return Ok(None) };
+        match convert::array(object)? {
+            Some(tensor) => Ok(Some(tensor)),
+            None => convert::from_nested(object, None).map(Some),
+        }
+    }
+
+    fn shape(&self, name: &str) -> PyResult<Option<Shape>> {
+        let Some(object) = self.get(name) else { return Ok(None) };
+        let sizes: Vec<usize> = object
+            .extract()
+            .map_err(|_| PyTypeError::new_err(format!("{name}: expected a shape")))?;
+        let shape = Shape::from(sizes);
+        if shape.checked_len().is_none() {
+            return Err(PyValueError::new_err(format!(
+                "{name}: {shape} has more elements than memory can address"
+            )));
+        }
+        Ok(Some(shape))
+    }
+}
+
+/// A tensor of a shape that takes no memory.
+fn outline(shape: &Shape, dtype: DType) -> PyResult<Tensor> {
+    let one = Tensor::zeros(Shape::scalar(), dtype).or_raise()?;
+    extensor::broadcast_to(&one, shape).or_raise()
+}
+
+impl Backward {
+    /// The backward function of an operation, if it has one.
+    pub fn of(record: &'static Record) -> Option<Backward> {
+        let (_, rest) = record.backward.split_once('(')?;
+        let names = rest.trim_end_matches(')').split(',').map(str::trim);
+        let names = names.map(|n| n.trim_matches(['[', ']'])).filter(|n| !n.is_empty());
+        Some(Backward { record, names: names.collect() })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.record.backward.split('(').next().unwrap_or(self.record.name)
+    }
+
+    fn bind<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Given<'py>> {
+        if args.len() > self.names.len() {
+            let (name, most, got) = (self.name(), self.names.len(), args.len());
+            return Err(PyTypeError::new_err(format!(
+                "{name} takes at most {most} arguments, not {got}"
+            )));
+        }
+        let mut given: Vec<_> = self.names.iter().map(|n| (*n, None)).collect();
+        for (slot, object) in given.iter_mut().zip(args.iter()) {
+            slot.1 = Some(object);
+        }
+        for (name, object) in kwargs.into_iter().flatten() {
+            let name = name.cast::<PyString>()?.to_string();
+            let Some(slot) = given.iter_mut().find(|(n, _)| *n == name) else {
+                let known = self.names.join(", ");
+                let text = format!("{} has no argument {name:?}; it has {known}", self.name());
+                return Err(PyTypeError::new_err(text));
+            };
+            if slot.1.replace(object).is_some() {
+                let text = format!("{}: argument {name:?} is given twice", self.name());
+                return Err(PyTypeError::new_err(text));
+            }
+        }
+        Ok(Given(given))
+    }
+
+    fn grads(&self, given: &Given<'_>) -> PyResult<Vec<Tensor>> {
+        if let Some(one) = given.tensor("grad_output")? {
+            return Ok(vec![one]);
+        }
+        if let Some(list) = given.get("grad_outputs") {
+            let one = |item: PyResult<Bound<'_, PyAny>>| {
+                let item = item?;
+                convert::array(&item)?
+                    .ok_or_else(|| PyTypeError::new_err("grad_outputs: expected tensors"))
+            };
+            return list.try_iter()?.map(one).collect();
+        }
+        Err(PyTypeError::new_err(format!("{}: grad_output must be given", self.name())))
+    }
+
+    fn operation(&self, given: &Given<'_>) -> PyResult<Box<dyn Operation>> {
+        let mut params = Params::new();
+        for p in self.record.params {
+            if let Some(object) = given.get(p.name) {
+                params = params.with(p.name, parameter(self.record, p.name, object)?);
+            }
+        }
+        // A key that only the forward pass draws from, a dtype that the gradient has.
+        for p in self.record.params {
+            if p.default.is_none() && given.get(p.name).is_none() && !self.names.contains(&p.name) {
+                params = match p.name {
+                    "key" => params.with("key", 0i64),
+                    "dtype" => params.with(
+                        "dtype",
+                        given.tensor("grad_output")?.map_or("f64", |g| g.dtype().name()),
+                    ),
+                    "shape" => params.with(
+                        "shape",
+                        given.tensor("grad_output")?.map_or(Vec::new(), |g| {
+                            g.shape().iter().map(|&n| n as i64).collect::<Vec<i64>>()
+                        }),
+                    ),
+                    "axes" | "sections" => params,
+                    _ => params,
+                };
+            }
+        }
+        self.record.operation(&params).or_raise()
+    }
+
+    /// The inputs: those given, and outlines of the others.
+    fn inputs(
+        &self,
+        given: &Given<'_>,
+        op: &dyn Operation,
+        grads: &[Tensor],
+    ) -> PyResult<Vec<Option<Tensor>>> {
+        let dtype = grads[0].dtype();
+        let record = self.record;
+        if let [Input { count: Count::Many, .. }] = record.inputs {
+            return self.parts(given, grads);
+        }
+        let input_dtype = match given.get("input_dtype") {
+            Some(object) => crate::dtype::from_object(object)?,
+            None => dtype,
+        };
+        let mut inputs: Vec<Option<Tensor>> = Vec::new();
+        for (i, input) in record.inputs.iter().enumerate() {
+            let named = given.tensor(input.name)?;
+            let shape = match given.shape(&format!("{}_shape", input.name))? {
+                None if i == 0 => given.shape("input_shape")?,
+                shape => shape,
+            };
+            inputs.push(match (named, shape) {
+                (Some(tensor), _) => Some(tensor),
+                (None, Some(shape)) => Some(outline(&shape, input_dtype)?),
+                (None, None) if self.names.contains(&input.name) => {
+                    if input.count == Count::Optional {
+                        None
+                    } else {
+                        return Err(PyTypeError::new_err(format!(
+                            "{}: {} must be given",
+                            self.name(),
+                            input.name
+                        )));
+                    }
+                }
+                (None, None) => None,
+            });
+        }
+        // Which of the shapes that could be meant the operation accepts, and answers with the
+        // gradients' shapes.
+        for i in 0..inputs.len() {
+            let absent = inputs[i].is_none() && !self.names.contains(&record.inputs[i].name);
+            if !absent {
+                continue;
+            }
+            let found = self.candidates(given, grads, &inputs).into_iter().find_map(|shape| {
+                let mut trial = inputs.clone();
+                trial[i] = Some(outline(&shape, input_dtype).ok()?);
+                self.accepts(op, &trial, grads).then(|| trial[i].take())
+            });
+            inputs[i] = found.flatten();
+        }
+        Ok(inputs)
+    }
+
+    /// Shapes that an input which is not given could have.
+    fn candidates(
+        &self,
+        given: &Given<'_>,
+        grads: &[Tensor],
+        inputs: &[Option<Tensor>],
+    ) -> Vec<Shape> {
+        let first = grads[0].shape();
+        let mut shapes: Vec<Shape> = vec![first.clone()];
+        shapes.extend(inputs.iter().flatten().map(|x| x.shape().clone()));
+        shapes.extend(first.iter().rev().map(|&n| Shape::from([n])));
+        shapes.push(first.iter().rev().copied().collect());
+        // The inverse of a permutation.
+        if let Some(axes) = given.get("axes").and_then(|a| a.extract::<Vec<i64>>().ok()) {
+            let n = first.len() as i64;
+            let mut shape: Vec<usize> = vec![0; first.len()];
+            for (&axis, &size) in axes.iter().zip(first.iter()) {
+                let at =
+                    usize::try_from(if axis < 0 { axis + n } else { axis }).unwrap_or(usize::MAX);
+                if let Some(slot) = shape.get_mut(at) {
+                    *slot = size;
+                }
+            }
+            shapes.insert(0, Shape::from(shape));
+        }
+        // Cut along an axis: the parts put together.
+        if grads.len() > 1 || self.names.contains(&"grad_outputs") {
+            let axis = given.get("axis").and_then(|a| a.extract::<i64>().ok()).unwrap_or(0);
+            let axis = usize::try_from(if axis < 0 { axis + first.len() as i64 } else { axis })
+                .unwrap_or(0);
+            let sum = grads.iter().filter_map(|g| g.shape().get(axis)).sum();
+            let sizes = first.iter().enumerate();
+            shapes.insert(0, sizes.map(|(k, &n)| if k == axis { sum } else { n }).collect());
+        }
+        shapes
+    }
+
+    fn accepts(&self, op: &dyn Operation, inputs: &[Option<Tensor>], grads: &[Tensor]) -> bool {
+        let given: Vec<&Tensor> = inputs.iter().map_while(Option::as_ref).collect();
+        let Ok(specs) = op.infer(&given) else { return false };
+        let results = self.record.results(specs.len());
+        results == grads.len()
+            && specs.iter().zip(grads).all(|(spec, grad)| spec.shape == *grad.shape())
+    }
+
+    /// Inputs that were put together: along `sizes` of an axis, or each along a new axis.
+    fn parts(&self, given: &Given<'_>, grads: &[Tensor]) -> PyResult<Vec<Option<Tensor>>> {
+        let shape = grads[0].shape();
+        let n = shape.len() as i64;
+        let axis: i64 = given.get("axis").map_or(Ok(0), |a| a.extract())?;
+        let at = usize::try_from(if axis < 0 { axis + n } else { axis })
+            .ok()
+            .filter(|&k| k < shape.len());
+        let Some(at) = at else {
+            return Err(extensor::Error::AxisOutOfRange {
+                op: self.record.name,
+                axis,
+                ndim: shape.len(),
+            })
+            .or_raise();
+        };
+        let part = |size: Option<usize>| -> PyResult<Option<Tensor>> {
+            let sizes = shape.iter().enumerate();
+            let sizes = sizes.filter_map(|(k, &n)| if k == at { size } else { Some(n) });
+            outline(&sizes.collect(), grads[0].dtype()).map(Some)
+        };
+        match given.shape("sizes")? {
+            Some(sizes) => sizes.iter().map(|&size| part(Some(size))).collect(),
+            None => (0..shape[at]).map(|_| part(None)).collect(),
+        }
+    }
+
+    /// The outputs as far as they are given, outlines elsewhere.
+    fn outputs(
+        &self,
+        given: &Given<'_>,
+        op: &dyn Operation,
+        inputs: &[&Tensor],
+    ) -> PyResult<Vec<Tensor>> {
+        let specs = op.infer(inputs).or_raise()?;
+        let known = |name: &&&str| -> bool {
+            !matches!(
+                **name,
+                "grad_output" | "grad_outputs" | "output" | "input_shape" | "input_dtype" | "sizes"
+            ) && !self
+                .record
+                .inputs
+                .iter()
+                .any(|i| *i.name == ***name || name.strip_suffix("_shape") == Some(i.name))
+                && !self.record.params.iter().any(|p| *p.name == ***name)
+        };
+        // What is neither an input nor a parameter was found on the way; the last ones are saved.
+        let saved: Vec<&&str> = self.names.iter().filter(known).collect();
+        let results = self.record.results(specs.len());
+        let mut outputs = Vec::with_capacity(specs.len());
+        for (k, spec) in specs.iter().enumerate() {
+            let name = if k < results {
+                Some("output")
+            } else {
+                let from_end = specs.len() - k;
+                saved.len().checked_sub(from_end).map(|at| *saved[at])
+            };
+            let tensor = match name {
+                Some(name) => given.tensor(name)?,
+                None => None,
+            };
+            outputs.push(match tensor {
+                Some(tensor) => tensor,
+                None => outline(&spec.shape, spec.dtype)?,
+            });
+        }
+        Ok(outputs)
+    }
+}
+
+#[pymethods]
+impl Backward {
+    /// The gradients of the inputs that have one: a tensor, or a tuple of several.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let given = self.bind(args, kwargs)?;
+        let grads = self.grads(&given)?;
+        let Some(first) = grads.first() else {
+            return Err(PyValueError::new_err(format!("{}: no gradients are given", self.name())));
+        };
+        if !first.dtype().is_float() {
+            let text = format!(
+                "{}: grad_output has dtype {}, expected a float type",
+                self.name(),
+                first.dtype()
+            );
+            return Err(PyTypeError::new_err(text));
+        }
+        let op = self.operation(&given)?;
+        let inputs = self.inputs(&given, &*op, &grads)?;
+        let inputs: Vec<Tensor> = inputs.into_iter().map_while(|x| x).collect();
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        self.record.expect_inputs(inputs.len()).or_raise()?;
+        let outputs = self.outputs(&given, &*op, &inputs)?;
+        let outputs: Vec<&Tensor> = outputs.iter().collect();
+        let wanted: Vec<bool> = inputs
+            .iter()
+            .enumerate()
+            .map(|(i, x)| self.record.differentiable_input(i) && x.dtype().is_float())
+            .collect();
+        let grads: Vec<&Tensor> = grads.iter().collect();
+        let found = compute(py, usize::MAX, || {
+            operation::backward(&*op, &grads, &inputs, &outputs, &wanted)
+        })?;
+        let mut found: Vec<Bound<'py, PyTensor>> = found
+            .into_iter()
+            .flatten()
+            .map(|g| Bound::new(py, PyTensor(g)))
+            .collect::<PyResult<_>>()?;
+        let many = matches!(self.record.inputs, [Input { count: Count::Many, .. }]);
+        if found.len() == 1 && !many {
+            return Ok(found.swap_remove(0).into_any());
+        }
+        Ok(PyTuple::new(py, found)?.into_any())
+    }
+
+    #[getter]
+    fn __name__(&self) -> &'static str {
+        self.name()
+    }
+    #[getter]
+    fn __qualname__(&self) -> &'static str {
+        self.name()
+    }
+    #[getter]
+    fn __module__(&self) -> &'static str {
+        "extensor"
+    }
+    #[getter]
+    fn __doc__(&self) -> String {
+        let Record { name, formula, derivative, .. } = self.record;
+        format!("The gradient of `{name}`, {formula}: {derivative}")
+    }
+
+    /// The arguments, as `inspect.signature` shows them.
+    #[getter]
+    fn __signature__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("extensor._exchange")?.call_method1("signature", (self.arguments(),))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<extensor operation {}>", self.record.backward)
+    }
+}
+
+impl Backward {
+    /// Names and defaults.
+    pub fn arguments(&self) -> Vec<(String, Option<String>)> {
+        let known = crate::function::arguments_of(self.record);
+        let mut open = false;
+        let one = |name: &&str| {
+            let params =
+                known.iter().filter(|(n, _)| self.record.params.iter().any(|p| p.name == n));
+            let default = params.clone().find(|(n, _)| n == name).and_then(|(_, d)| d.clone());
+            let optional =
+                self.record.inputs.iter().any(|i| i.name == *name && i.count == Count::Optional);
+            let default = default.or(optional.then(|| "None".to_string()));
+            open |= default.is_some();
+            let default = if open { Some(default.unwrap_or_else(|| "None".into())) } else { None };
+            (name.to_string(), default)
+        };
+        self.names.iter().map(one).collect()
+    }
+}

@@ -1,0 +1,63 @@
+//! Errors as exceptions: the same sentence, in the class that Python people expect.
+//!
+//! It must not know which operation failed beyond what the error says.
+
+use extensor::Error;
+use pyo3::exceptions::{
+    PyFloatingPointError, PyIndexError, PyMemoryError, PyNotImplementedError, PyOSError,
+    PyTypeError, PyValueError, PyZeroDivisionError,
+};
+use pyo3::prelude::*;
+use std::cell::RefCell;
+
+thread_local! {
+    /// What a Python function raised while Rust code was calling it.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// What Rust code is told when a Python function that it calls raises: the exception waits until
+/// the error has come back to Python.
+pub fn callback(op: &'static str, error: PyErr) -> Error {
+    let message = error.to_string();
+    RAISED.with(|raised| *raised.borrow_mut() = Some(error));
+    Error::Callback { op, message }
+}
+
+/// The exception for an error.
+pub fn exception(error: Error) -> PyErr {
+    if matches!(error, Error::Callback { .. })
+        && let Some(raised) = RAISED.with(|raised| raised.borrow_mut().take())
+    {
+        return raised;
+    }
+    let text = error.to_string();
+    match error {
+        Error::DType { .. }
+        | Error::MixedDTypes { .. }
+        | Error::Inputs { .. }
+        | Error::UnknownParameter { .. }
+        | Error::NotDifferentiable { .. } => PyTypeError::new_err(text),
+        Error::IndexOutOfRange { .. }
+        | Error::ClassOutOfRange { .. }
+        | Error::AxisOutOfRange { .. } => PyIndexError::new_err(text),
+        Error::OutOfMemory { .. } => PyMemoryError::new_err(text),
+        Error::NotFinite { .. } => PyFloatingPointError::new_err(text),
+        Error::DivisionByZero { .. } => PyZeroDivisionError::new_err(text),
+        Error::UnknownOperation { .. } => PyNotImplementedError::new_err(text),
+        Error::File { .. } => PyOSError::new_err(text),
+        _ => PyValueError::new_err(text),
+    }
+}
+
+/// Results whose error becomes an exception.
+pub trait OrRaise<T> {
+    /// The value, or the exception.
+    fn or_raise(self) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for extensor::Result<T> {
+    #[inline]
+    fn or_raise(self) -> PyResult<T> {
+        self.map_err(exception)
+    }
+}

@@ -1,0 +1,120 @@
+//! Keys of random numbers as Python objects: there is no hidden state.
+
+use crate::dtype;
+use crate::error::OrRaise;
+use crate::function::compute;
+use crate::tensor::PyTensor;
+use extensor::{DType, Key};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// Names a stream of random numbers: the same key always gives the same numbers.
+///
+/// Never draw twice from one key; make new ones with `split` or `fold_in`.
+#[pyclass(name = "Key", module = "extensor", frozen)]
+pub struct PyKey(pub Key);
+
+fn float(value: Option<&Bound<'_, PyAny>>) -> PyResult<DType> {
+    Ok(dtype::optional(value)?.unwrap_or(DType::F32))
+}
+
+/// A shape: a whole number or a list of them.
+pub fn shape(value: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    if value.hasattr("__index__")? {
+        return Ok(vec![size(value)?]);
+    }
+    value.try_iter()?.map(|item| size(&item?)).collect()
+}
+
+fn size(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let index = value.call_method0("__index__")?;
+    index.extract().map_err(|_| PyValueError::new_err(format!("{index} is no size of an axis")))
+}
+
+#[pymethods]
+impl PyKey {
+    /// The key of a seed.
+    #[new]
+    fn new(seed: &Bound<'_, PyAny>) -> PyResult<PyKey> {
+        let index = seed.call_method0("__index__")?;
+        if let Ok(seed) = index.extract::<u64>() {
+            return Ok(PyKey(Key::new(seed)));
+        }
+        match index.extract::<i64>() {
+            Ok(seed) => Ok(PyKey(Key::new(seed.cast_unsigned()))),
+            Err(_) => Err(PyValueError::new_err(format!("the seed {index} has more than 64 bits"))),
+        }
+    }
+
+    /// The number whose key this is.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.0.seed()
+    }
+
+    /// Keys for independent streams.
+    #[pyo3(signature = (count = 2))]
+    fn split(&self, count: u32) -> Vec<PyKey> {
+        (0..u64::from(count)).map(|i| PyKey(self.0.fold_in(i))).collect()
+    }
+
+    /// The key numbered `index` below this one.
+    fn fold_in(&self, index: u64) -> PyKey {
+        PyKey(self.0.fold_in(index))
+    }
+
+    /// Evenly distributed in `[low, high)`.
+    #[pyo3(signature = (shape, low = 0.0, high = 1.0, dtype = None))]
+    fn uniform(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        low: f64,
+        high: f64,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyTensor> {
+        let (shape, dtype) = (self::shape(shape)?, float(dtype)?);
+        compute(py, usize::MAX, || self.0.uniform(shape, low, high, dtype)).map(PyTensor)
+    }
+
+    /// Normally distributed with mean 0 and variance 1.
+    #[pyo3(signature = (shape, dtype = None))]
+    fn normal(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyTensor> {
+        let (shape, dtype) = (self::shape(shape)?, float(dtype)?);
+        compute(py, usize::MAX, || self.0.normal(shape, dtype)).map(PyTensor)
+    }
+
+    /// Whole numbers evenly distributed in `0..high`.
+    fn integers(&self, py: Python<'_>, shape: &Bound<'_, PyAny>, high: u64) -> PyResult<PyTensor> {
+        let shape = self::shape(shape)?;
+        compute(py, usize::MAX, || self.0.integers(shape, high)).map(PyTensor)
+    }
+
+    /// The numbers `0..count` in random order.
+    fn permutation(&self, count: u64) -> PyResult<PyTensor> {
+        let mut order: Vec<i64> = (0..i64::try_from(count).unwrap_or(0)).collect();
+        let draws = self.0.integers([order.len()], i64::MAX as u64).or_raise()?;
+        let draws = draws.to_vec::<i64>().or_raise()?;
+        order.sort_by_key(|&i| draws[i as usize]);
+        let len = order.len();
+        extensor::Tensor::from_vec(order, [len]).or_raise().map(PyTensor)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Key({})", self.0.seed())
+    }
+    fn __eq__(&self, other: &PyKey) -> bool {
+        self.0 == other.0
+    }
+    fn __hash__(&self) -> u64 {
+        self.0.seed()
+    }
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (u64,))> {
+        Ok((slf.get_type().into_any().unbind(), (slf.get().0.seed(),)))
+    }
+}

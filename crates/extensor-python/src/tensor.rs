@@ -1,0 +1,619 @@
+//! The Python class `Tensor`.
+//!
+//! It holds a tensor of the library and hands every operator to the function that does it; it must
+//! not compute anything by itself.
+
+use crate::convert::{self, Argument};
+use crate::dtype::{self, PyDType, python_name};
+use crate::error::OrRaise;
+use crate::function::{self, PowerLike};
+use crate::{buffers, dlpack, index};
+use extensor::{DType, Kind, Tensor};
+use pyo3::basic::CompareOp;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyList, PyTuple};
+
+/// An immutable array of numbers of one dtype with any number of dimensions.
+#[pyclass(name = "Tensor", module = "extensor", frozen, weakref)]
+pub struct PyTensor(pub Tensor);
+
+type Binary = fn(&Tensor, &Tensor) -> extensor::Result<Tensor>;
+
+/// An error if the tensor is being differentiated: its gradient would be lost where it leaves.
+pub fn expect_plain(what: &str, x: &Tensor) -> PyResult<()> {
+    if x.is_traced() {
+        return Err(PyTypeError::new_err(format!(
+            "{what}: the tensor is being differentiated, and its gradient would be lost; use extensor.stop_gradient first"
+        )));
+    }
+    Ok(())
+}
+
+/// An error unless the device is the host, the only one there is.
+pub fn expect_device(device: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    match device {
+        None => Ok(()),
+        Some(d) if d.is_none() || d.eq("cpu")? => Ok(()),
+        Some(d) => {
+            Err(PyValueError::new_err(format!("there is no device {}, only 'cpu'", d.repr()?)))
+        }
+    }
+}
+
+/// The other operand beside `x`, or nothing if it is no number and no array.
+#[inline]
+fn operand(x: &Tensor, other: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
+    if let Ok(other) = other.cast::<PyTensor>() {
+        return Ok(Some(other.get().0.clone()));
+    }
+    match Argument::of(other)? {
+        Some(Argument::Tensor(y)) => Ok(Some(y)),
+        Some(Argument::Number(n)) => n.beside(x.dtype()).map(Some),
+        None => Ok(None),
+    }
+}
+
+#[inline]
+fn infix<'py>(
+    x: &Tensor,
+    other: &Bound<'py, PyAny>,
+    swapped: bool,
+    f: Binary,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = other.py();
+    let Some(y) = operand(x, other)? else {
+        return Ok(py.NotImplemented().into_bound(py));
+    };
+    let (a, b) = if swapped { (&y, x) } else { (x, &y) };
+    let result = function::compute(py, a.len().max(b.len()), || f(a, b))?;
+    Ok(Bound::new(py, PyTensor(result))?.into_any())
+}
+
+/// The one element of a 0-d tensor as a Python number.
+fn number<'py>(py: Python<'py>, x: &Tensor, what: &str) -> PyResult<Bound<'py, PyAny>> {
+    if !x.shape().is_empty() {
+        let text =
+            format!("{what}: only a 0-d tensor is a number, this one has shape {}", x.shape());
+        return Err(PyTypeError::new_err(text));
+    }
+    element(py, x)
+}
+
+/// The first element as a Python number.
+fn element<'py>(py: Python<'py>, x: &Tensor) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match x.dtype() {
+        DType::Bool => x.item::<bool>().or_raise()?.into_pyobject(py)?.to_owned().into_any(),
+        DType::U64 => x.item::<u64>().or_raise()?.into_pyobject(py)?.into_any(),
+        d if d.is_int() => {
+            let wide =
+                extensor::cast(&extensor::autodiff::stop_gradient(x), DType::I64).or_raise()?;
+            wide.item::<i64>().or_raise()?.into_pyobject(py)?.into_any()
+        }
+        DType::F64 => x.item::<f64>().or_raise()?.into_pyobject(py)?.into_any(),
+        DType::F32 => f64::from(x.item::<f32>().or_raise()?).into_pyobject(py)?.into_any(),
+        _ => x.to_f64_vec().first().copied().unwrap_or(f64::NAN).into_pyobject(py)?.into_any(),
+    })
+}
+
+/// Nested lists of Python numbers.
+fn nested<'py>(
+    py: Python<'py>,
+    shape: &[usize],
+    all: &mut dyn Iterator<Item = Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match shape {
+        [] => all.next().ok_or_else(|| PyValueError::new_err("tolist: too few elements")),
+        [n, inner @ ..] => {
+            let items: Vec<_> = (0..*n).map(|_| nested(py, inner, all)).collect::<PyResult<_>>()?;
+            Ok(PyList::new(py, items)?.into_any())
+        }
+    }
+}
+
+/// All elements as Python numbers, in row-major order.
+fn elements<'py>(py: Python<'py>, x: &Tensor) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let object = |v: f64| PyFloat::new(py, v).into_any();
+    Ok(match x.dtype().kind() {
+        Kind::Float => x.to_f64_vec().into_iter().map(object).collect(),
+        Kind::Bool => x
+            .to_vec::<bool>()
+            .or_raise()?
+            .into_iter()
+            .map(|v| Ok(v.into_pyobject(py)?.to_owned().into_any()))
+            .collect::<PyResult<_>>()?,
+        Kind::Int if x.dtype() == DType::U64 => x
+            .to_vec::<u64>()
+            .or_raise()?
+            .into_iter()
+            .map(|v| Ok(v.into_pyobject(py)?.into_any()))
+            .collect::<PyResult<_>>()?,
+        Kind::Int => {
+            let wide =
+                extensor::cast(&extensor::autodiff::stop_gradient(x), DType::I64).or_raise()?;
+            wide.to_vec::<i64>()
+                .or_raise()?
+                .into_iter()
+                .map(|v| Ok(v.into_pyobject(py)?.into_any()))
+                .collect::<PyResult<_>>()?
+        }
+    })
+}
+
+/// `x` with its last two axes swapped.
+pub fn matrix_transpose(x: &Tensor) -> PyResult<Tensor> {
+    let n = x.ndim() as i64;
+    if n < 2 {
+        let text =
+            format!("matrix_transpose: x has shape {}, expected at least two axes", x.shape());
+        return Err(PyValueError::new_err(text));
+    }
+    let mut axes: Vec<i64> = (0..n).collect();
+    axes.swap(n as usize - 1, n as usize - 2);
+    extensor::transpose(x, &axes[..]).or_raise()
+}
+
+#[pymethods]
+impl PyTensor {
+    /// The type of the elements.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyDType>> {
+        dtype::object(py, self.0.dtype())
+    }
+
+    /// Where the elements are: always `'cpu'`.
+    #[getter]
+    fn device(&self) -> &'static str {
+        "cpu"
+    }
+
+    /// The sizes of the axes.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.0.shape().iter())
+    }
+
+    /// The number of axes.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.0.ndim()
+    }
+
+    /// The number of elements.
+    #[getter]
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+
+    /// How many bytes the elements take.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.0.len().saturating_mul(self.0.dtype().size())
+    }
+
+    /// How many elements apart neighbours along each axis lie in memory.
+    #[getter]
+    fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.0.strides().iter())
+    }
+
+    /// Whether the tensor is being differentiated.
+    #[getter]
+    fn is_traced(&self) -> bool {
+        self.0.is_traced()
+    }
+
+    /// The transpose of a matrix.
+    #[getter(T)]
+    fn transpose(&self) -> PyResult<PyTensor> {
+        if self.0.ndim() != 2 {
+            let text = format!("T: the tensor has shape {}, expected two axes", self.0.shape());
+            return Err(PyValueError::new_err(text));
+        }
+        matrix_transpose(&self.0).map(PyTensor)
+    }
+
+    /// The tensor with its last two axes swapped.
+    #[getter(mT)]
+    fn m_transpose(&self) -> PyResult<PyTensor> {
+        matrix_transpose(&self.0).map(PyTensor)
+    }
+
+    /// The tensor on a device: itself, there being one only.
+    #[pyo3(signature = (device, /, *, stream = None))]
+    fn to_device(
+        slf: Bound<'_, Self>,
+        device: Bound<'_, PyAny>,
+        stream: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyTensor>> {
+        expect_device(Some(&device))?;
+        if stream.is_some_and(|s| !s.is_none()) {
+            return Err(PyValueError::new_err("to_device: the host has no streams"));
+        }
+        Ok(slf.unbind())
+    }
+
+    /// The namespace of the Array API standard.
+    #[pyo3(signature = (*, api_version = None))]
+    fn __array_namespace__<'py>(
+        &self,
+        py: Python<'py>,
+        api_version: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let module = py.import("extensor")?;
+        let known: Vec<String> = module.getattr("_API_VERSIONS")?.extract()?;
+        match api_version {
+            Some(version) if !known.iter().any(|k| k == version) => {
+                Err(PyValueError::new_err(format!(
+                    "version {version:?} of the Array API standard is not supported; {} are",
+                    known.join(", ")
+                )))
+            }
+            _ => Ok(module.into_any()),
+        }
+    }
+
+    /// The one element as a Python number.
+    fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if self.0.len() != 1 {
+            let text =
+                format!("item: the tensor has shape {}, expected one element", self.0.shape());
+            return Err(PyValueError::new_err(text));
+        }
+        let flat =
+            extensor::reshape(&extensor::autodiff::stop_gradient(&self.0), [0i64; 0]).or_raise()?;
+        element(py, &flat)
+    }
+
+    /// The elements as nested lists of Python numbers.
+    fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut all = elements(py, &self.0)?.into_iter();
+        nested(py, self.0.shape(), &mut all)
+    }
+
+    /// A NumPy array over the same memory, read-only.
+    fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("numpy")?.call_method1("asarray", (slf,))
+    }
+
+    /// A copy whose memory is its own, in row-major order.
+    fn copy(&self, py: Python<'_>) -> PyResult<PyTensor> {
+        if self.0.is_traced() {
+            return Ok(PyTensor(self.0.clone()));
+        }
+        py.detach(|| self.0.copied()).or_raise().map(PyTensor)
+    }
+
+    #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if stream.is_some_and(|s| !s.is_none()) {
+            return Err(PyValueError::new_err("__dlpack__: the host's memory has no streams"));
+        }
+        if dl_device.is_some_and(|(kind, _)| kind != dlpack::CPU) {
+            let text =
+                "__dlpack__: the tensor is in the host's memory and cannot be exported elsewhere";
+            return Err(pyo3::exceptions::PyBufferError::new_err(text));
+        }
+        dlpack::export(py, &self.0, max_version, copy)
+    }
+
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (dlpack::CPU, 0)
+    }
+
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        buffers::array_interface(py, self)?.ok_or_else(|| {
+            pyo3::exceptions::PyAttributeError::new_err(
+                "NumPy has no bfloat16: cast the tensor to float32 first",
+            )
+        })
+    }
+
+    #[pyo3(signature = (dtype = None, copy = None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        // An object with nothing but the interface, so that NumPy does not come back here.
+        let interface = slf.getattr("__array_interface__")?;
+        let numpy = py.import("numpy")?;
+        let holder = py.import("extensor._exchange")?.call_method1("Holder", (slf, interface))?;
+        let arguments = PyDict::new(py);
+        arguments.set_item("dtype", dtype)?;
+        if let Some(copy) = copy {
+            arguments.set_item("copy", copy)?;
+        }
+        numpy.call_method(
+            if copy.is_some() { "array" } else { "asarray" },
+            (holder,),
+            Some(&arguments),
+        )
+    }
+
+    /// Keeps NumPy from taking the tensor apart: `array + tensor` is the tensor's business.
+    #[classattr]
+    fn __array_ufunc__() -> Option<bool> {
+        None
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        self.0
+            .shape()
+            .first()
+            .copied()
+            .ok_or_else(|| PyTypeError::new_err("len: a 0-d tensor has no length"))
+    }
+
+    fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+        index::get(py, &self.0, key).map(PyTensor)
+    }
+
+    fn __setitem__(&self, _key: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "tensors are immutable: make a new one, with extensor.where, concat or scatter_add",
+        ))
+    }
+
+    fn __iter__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        let parts = py.import("extensor")?.call_method1("unstack", (slf,))?;
+        Ok(parts.try_iter()?.into_any().unbind())
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        number(py, &self.0, "bool")?.is_truthy()
+    }
+
+    fn __float__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.get_type::<PyFloat>().call1((number(py, &self.0, "float")?,))
+    }
+
+    fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.get_type::<pyo3::types::PyInt>().call1((number(py, &self.0, "int")?,))
+    }
+
+    fn __complex__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.get_type::<pyo3::types::PyComplex>().call1((number(py, &self.0, "complex")?,))
+    }
+
+    fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if !self.0.dtype().is_int() {
+            let name = python_name(self.0.dtype());
+            return Err(PyTypeError::new_err(format!("a tensor of dtype {name} is not an index")));
+        }
+        number(py, &self.0, "index")
+    }
+
+    fn __format__<'py>(slf: &Bound<'py, Self>, spec: &str) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        if spec.is_empty() || slf.get().0.ndim() > 0 {
+            return Ok(slf.str()?.into_any());
+        }
+        number(py, &slf.get().0, "format")?.call_method1("__format__", (spec,))
+    }
+
+    fn __repr__(&self) -> String {
+        let x = &self.0;
+        let text = x.to_string();
+        let body = text.rsplit_once("  ").map_or(text.as_str(), |(body, _)| body);
+        let body = body.replace('\n', "\n       ");
+        let body = match x.dtype().kind() {
+            Kind::Bool => body.replace("true", "True").replace("false", "False"),
+            _ => body.replace("NaN", "nan"),
+        };
+        let shape = if x.is_empty() || body.contains("...") {
+            let sizes: Vec<String> = x.shape().iter().map(usize::to_string).collect();
+            let comma = if sizes.len() == 1 { "," } else { "" };
+            format!(", shape=({}{comma})", sizes.join(", "))
+        } else {
+            String::new()
+        };
+        format!("Tensor({body}, dtype={}{shape})", python_name(x.dtype()))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, x) = (slf.py(), &slf.get().0);
+        expect_plain("pickle", x)?;
+        let flat = x.contiguous().or_raise()?;
+        let bytes = PyBytes::new(py, flat.to_bytes().or_raise()?.as_slice());
+        let function = py.import("extensor._core")?.getattr("tensor_of_bytes")?;
+        let arguments = (bytes, PyTuple::new(py, x.shape().iter())?, python_name(x.dtype()));
+        Ok((function, arguments).into_pyobject(py)?.into_any())
+    }
+
+    fn __copy__(slf: Bound<'_, Self>) -> Py<PyTensor> {
+        slf.unbind()
+    }
+
+    fn __deepcopy__(slf: Bound<'_, Self>, _memo: &Bound<'_, PyAny>) -> Py<PyTensor> {
+        slf.unbind()
+    }
+
+    fn __richcmp__<'py>(
+        &self,
+        other: &Bound<'py, PyAny>,
+        op: CompareOp,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let f: Binary = match op {
+            CompareOp::Eq => extensor::equal,
+            CompareOp::Ne => extensor::not_equal,
+            CompareOp::Lt => extensor::less,
+            CompareOp::Le => extensor::less_equal,
+            CompareOp::Gt => extensor::greater,
+            CompareOp::Ge => extensor::greater_equal,
+        };
+        infix(&self.0, other, false, f)
+    }
+
+    fn __neg__(&self, py: Python<'_>) -> PyResult<PyTensor> {
+        function::compute(py, self.0.len(), || extensor::negate(&self.0)).map(PyTensor)
+    }
+    fn __pos__(slf: Bound<'_, Self>) -> PyResult<Py<PyTensor>> {
+        if slf.get().0.dtype() == DType::Bool {
+            return Err(PyTypeError::new_err("positive: x has dtype bool, expected a number"));
+        }
+        Ok(slf.unbind())
+    }
+    fn __abs__(&self, py: Python<'_>) -> PyResult<PyTensor> {
+        function::compute(py, self.0.len(), || extensor::abs(&self.0)).map(PyTensor)
+    }
+    fn __invert__(&self, py: Python<'_>) -> PyResult<PyTensor> {
+        function::compute(py, self.0.len(), || function::named("bitwise_invert", &[&self.0]))
+            .map(PyTensor)
+    }
+
+    fn __add__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, false, extensor::add)
+    }
+    fn __radd__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, true, extensor::add)
+    }
+    fn __sub__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, false, extensor::subtract)
+    }
+    fn __rsub__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, true, extensor::subtract)
+    }
+    fn __mul__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, false, extensor::multiply)
+    }
+    fn __rmul__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, true, extensor::multiply)
+    }
+    fn __truediv__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, false, extensor::divide)
+    }
+    fn __rtruediv__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, true, extensor::divide)
+    }
+    fn __floordiv__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, false, extensor::floor_divide)
+    }
+    fn __rfloordiv__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, true, extensor::floor_divide)
+    }
+    fn __mod__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, false, extensor::modulo)
+    }
+    fn __rmod__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, true, extensor::modulo)
+    }
+    fn __matmul__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, false, extensor::matmul)
+    }
+    fn __rmatmul__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, true, extensor::matmul)
+    }
+    fn __pow__<'py>(
+        &self,
+        other: &Bound<'py, PyAny>,
+        modulo: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        PowerLike::expect_no_modulo(modulo)?;
+        infix(&self.0, other, false, extensor::power)
+    }
+    fn __rpow__<'py>(
+        &self,
+        other: &Bound<'py, PyAny>,
+        modulo: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        PowerLike::expect_no_modulo(modulo)?;
+        infix(&self.0, other, true, extensor::power)
+    }
+    fn __and__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, false, |a, b| function::named("bitwise_and", &[a, b]))
+    }
+    fn __rand__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, true, |a, b| function::named("bitwise_and", &[a, b]))
+    }
+    fn __or__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, false, |a, b| function::named("bitwise_or", &[a, b]))
+    }
+    fn __ror__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, true, |a, b| function::named("bitwise_or", &[a, b]))
+    }
+    fn __xor__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, false, |a, b| function::named("bitwise_xor", &[a, b]))
+    }
+    fn __rxor__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, true, |a, b| function::named("bitwise_xor", &[a, b]))
+    }
+    fn __lshift__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, false, |a, b| function::named("bitwise_left_shift", &[a, b]))
+    }
+    fn __rlshift__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, true, |a, b| function::named("bitwise_left_shift", &[a, b]))
+    }
+    fn __rshift__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, false, |a, b| function::named("bitwise_right_shift", &[a, b]))
+    }
+    fn __rrshift__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        infix(&self.0, other, true, |a, b| function::named("bitwise_right_shift", &[a, b]))
+    }
+}
+
+/// A tensor of its bytes, for `pickle`.
+#[pyfunction]
+pub fn tensor_of_bytes(
+    bytes: &[u8],
+    shape: Vec<usize>,
+    dtype: &Bound<'_, PyAny>,
+) -> PyResult<PyTensor> {
+    let dtype = dtype::from_object(dtype)?;
+    Tensor::of_bytes(bytes, shape, dtype).or_raise().map(PyTensor)
+}
+
+/// A tensor of numbers, nested sequences, or another library's array (not copied unless it must be).
+///
+/// `copy=True` always makes memory of its own, `copy=False` never; by default an array of another
+/// library is shared, and writes to it show in the tensor.
+#[pyfunction]
+#[pyo3(signature = (obj, /, *, dtype = None, device = None, copy = None))]
+pub fn asarray(
+    py: Python<'_>,
+    obj: &Bound<'_, PyAny>,
+    dtype: Option<&Bound<'_, PyAny>>,
+    device: Option<&Bound<'_, PyAny>>,
+    copy: Option<bool>,
+) -> PyResult<PyTensor> {
+    expect_device(device)?;
+    let dtype = dtype::optional(dtype)?;
+    let found = match convert::array(obj)? {
+        Some(found) => Some(found),
+        None if obj.cast::<PyList>().is_err() && obj.cast::<PyTuple>().is_err() => {
+            buffers::import(obj, None)?
+        }
+        None => None,
+    };
+    let Some(found) = found else {
+        if copy == Some(false) {
+            return Err(PyValueError::new_err("asarray: Python numbers must be copied"));
+        }
+        return convert::from_nested(obj, dtype).map(PyTensor);
+    };
+    if let Some(dtype) = dtype
+        && dtype != found.dtype()
+    {
+        if copy == Some(false) {
+            let (from, to) = (python_name(found.dtype()), python_name(dtype));
+            return Err(PyValueError::new_err(format!(
+                "asarray: {from} must be copied to become {to}"
+            )));
+        }
+        return function::compute(py, found.len(), || extensor::cast(&found, dtype)).map(PyTensor);
+    }
+    if copy == Some(true) && !found.is_traced() {
+        return py.detach(|| found.copied()).or_raise().map(PyTensor);
+    }
+    Ok(PyTensor(found))
+}
