@@ -14,5 +14,4 @@ from ._core import DType, Key, Tensor, __version__, get_threads, set_threads
 globals().update(ops.EXTRA)
 
 from ._array_api import *  # noqa: E402, F403
-from ._array_api import __array_api_version__, __array_namespace_info__  # noqa: E402
 from ._autodiff import *  # noqa: E402, F403

@@ -4,8 +4,6 @@ A tree is taken apart into its leaves (the tensors) and a structure, and put tog
 structure and other leaves. It must not know what is done with the leaves.
 """
 
-import dataclasses
-
 from . import _core
 
 __all__ = ["flatten", "unflatten", "map", "leaves", "named_leaves", "Structure"]
@@ -31,7 +29,7 @@ class Structure:
             return False
         return all(a == b for a, b in zip(self.parts, other.parts))
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self):
         if self.kind is _LEAF:
@@ -64,16 +62,16 @@ def _fields(x):
     names = getattr(x, "__tree_fields__", None)
     if names is not None and not isinstance(x, type):
         return names() if callable(names) else names
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        return [f.name for f in dataclasses.fields(x)]
+    fields = getattr(x, "__dataclass_fields__", None)
+    if fields is not None and not isinstance(x, type):
+        # As `dataclasses.fields` has it, whose import takes longer than all else here.
+        return [f.name for f in fields.values() if f._field_type.name == "_FIELD"]
     return None
 
 
 def _is_static(x, name):
-    if dataclasses.is_dataclass(x):
-        field = type(x).__dataclass_fields__.get(name)
-        return field is not None and bool(field.metadata.get("static"))
-    return False
+    field = getattr(x, "__dataclass_fields__", {}).get(name)
+    return field is not None and bool(field.metadata.get("static"))
 
 
 def flatten(tree, *, floats=True, buffers=True):
