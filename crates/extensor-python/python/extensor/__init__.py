@@ -14,3 +14,5 @@ globals().update(ops.EXTRA)
 
 from ._array_api import *  # noqa: E402, F403
 from ._autodiff import *  # noqa: E402, F403
+
+from . import data, io, nn, optim, progress, train  # noqa: E402

@@ -27,11 +27,22 @@ class Structure:
             return NotImplemented
         if self.kind is not other.kind or len(self.parts) != len(other.parts):
             return False
-        if self.kind is not None and not _same(self.data, other.data):
+        if self.kind is not None and not _same(self._form(), other._form()):
             return False
         return all(a == b for a, b in zip(self.parts, other.parts))
 
+    def _form(self):
+        # Of a module or dataclass, the fields; not the object they were taken from.
+        fielded = isinstance(self.data, tuple) and len(self.data) == 3 and isinstance(self.data[1], dict)
+        return self.data[:2] if fielded else self.data
+
     __hash__ = None
+
+    def names(self):
+        """The names of the leaves, in order."""
+        names = []
+        _names(self, "", names)
+        return names
 
     def __repr__(self):
         if self.kind is _LEAF:
@@ -186,12 +197,11 @@ def leaves(tree):
     return flatten(tree)[0]
 
 
-def named_leaves(tree):
-    """The tensors of a tree with their names ("layers.0.weight"), in order, as a dict."""
-    found, structure = flatten(tree)
-    names = []
-    _names(structure, "", names)
-    return dict(zip(names, found))
+def named_leaves(tree, *, buffers=True):
+    """The tensors of a tree with their names ("layers.0.weight"), in order, as a dict; with
+    `buffers=False` without the buffers of modules. The name of a tree that is one tensor is empty."""
+    found, structure = flatten(tree, buffers=buffers)
+    return dict(zip(structure.names(), found))
 
 
 def _names(s, prefix, names):
