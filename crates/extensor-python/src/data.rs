@@ -5,10 +5,11 @@
 
 use crate::error::{OrRaise, exception};
 use crate::random::PyKey;
-use crate::tensor::PyTensor;
+use crate::tensor::{PyTensor, asarray};
 use extensor::data::csv::{self, Column, Options};
 use extensor::data::text::{self, Vocabulary, Windows};
-use extensor::data::{Augment, Batches, Dataset, Images, Loader, Pairs, Position, cifar, idx};
+use extensor::data::{Augment, Batch, Batches, Dataset, Images, Loader, Pairs, Position, Subset};
+use extensor::data::{cifar, idx};
 use extensor::{Key, Tensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Examples by number: pairs of tensors, or windows of a text.
 #[pyclass(name = "Dataset", module = "extensor.data", frozen)]
-pub struct PyDataset(Arc<dyn Dataset>);
+pub struct PyDataset(Arc<dyn Dataset>, Raised);
 
 #[pymethods]
 impl PyDataset {
@@ -33,18 +34,19 @@ impl PyDataset {
         indices: Vec<usize>,
         key: Option<&PyKey>,
     ) -> PyResult<(PyTensor, PyTensor)> {
-        batch(py, &*self.0, &indices, key)
+        batch(py, &*self.0, &self.1, &indices, key)
     }
 }
 
 fn batch(
     py: Python<'_>,
     data: &dyn Dataset,
+    raised: &Raised,
     indices: &[usize],
     key: Option<&PyKey>,
 ) -> PyResult<(PyTensor, PyTensor)> {
     let key = key.map_or(Key::new(0), |key| key.0);
-    let batch = py.detach(|| data.batch(indices, key)).or_raise()?;
+    let batch = py.detach(|| data.batch(indices, key)).map_err(|error| taken(raised, error))?;
     Ok((PyTensor(batch.inputs), PyTensor(batch.targets)))
 }
 
@@ -52,7 +54,7 @@ fn batch(
 #[pyfunction]
 pub fn pairs(inputs: &PyTensor, targets: &PyTensor) -> PyResult<PyDataset> {
     let made = Pairs::new(inputs.0.clone(), targets.0.clone()).or_raise()?;
-    Ok(PyDataset(Arc::new(made)))
+    Ok(PyDataset(Arc::new(made), Raised::default()))
 }
 
 /// Windows of a text's tokens and the tokens that follow: one after the other, or so many at random.
@@ -64,7 +66,7 @@ pub fn windows(tokens: &PyTensor, length: usize, count: Option<usize>) -> PyResu
         Some(count) => Windows::random(tokens, length, count),
         None => Windows::in_order(tokens, length),
     };
-    Ok(PyDataset(Arc::new(made.or_raise()?)))
+    Ok(PyDataset(Arc::new(made.or_raise()?), Raised::default()))
 }
 
 /// Images of bytes with classes, which become numbers a batch at a time.
@@ -125,13 +127,73 @@ impl PyImages {
         indices: Vec<usize>,
         key: Option<&PyKey>,
     ) -> PyResult<(PyTensor, PyTensor)> {
-        batch(py, &self.0, &indices, key)
+        batch(py, &self.0, &Raised::default(), &indices, key)
     }
+}
+
+/// Some of the examples of a data set, such as those kept for validation.
+#[pyfunction]
+pub fn subset(dataset: &Bound<'_, PyAny>, indices: Vec<usize>) -> PyResult<PyDataset> {
+    let (all, raised) = any(dataset)?;
+    let part = Subset::new(Arc::new(all), indices).or_raise()?;
+    Ok(PyDataset(Arc::new(part), raised))
+}
+
+/// What a Python data set raised, until it is back in Python: batches are made by another thread.
+type Raised = Arc<Mutex<Option<PyErr>>>;
+
+fn taken(raised: &Raised, error: extensor::Error) -> PyErr {
+    let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+    raised.unwrap_or_else(|| exception(error))
+}
+
+/// A data set written in Python: `len(data)`, and `data.batch(indices, key)`, which returns inputs and
+/// targets.
+struct Written {
+    object: Py<PyAny>,
+    len: usize,
+    raised: Raised,
+}
+
+impl Dataset for Written {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn batch(&self, indices: &[usize], key: Key) -> extensor::Result<Batch> {
+        let called = Python::attach(|py| -> PyResult<Batch> {
+            let found = self.object.call_method1(py, "batch", (indices.to_vec(), PyKey(key)))?;
+            let (inputs, targets): (Bound<'_, PyAny>, Bound<'_, PyAny>) = found.extract(py)?;
+            let [inputs, targets] = [inputs, targets].map(|x| asarray(py, &x, None, None, None));
+            Ok(Batch { inputs: inputs?.0, targets: targets?.0 })
+        });
+        called.map_err(|error| {
+            let message = error.to_string();
+            *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            extensor::Error::Callback { op: "Loader", message }
+        })
+    }
+}
+
+/// Any data set: one of ours, images, or one written in Python.
+fn any(dataset: &Bound<'_, PyAny>) -> PyResult<(Arc<dyn Dataset>, Raised)> {
+    if let Ok(data) = dataset.cast::<PyDataset>() {
+        return Ok((data.get().0.clone(), data.get().1.clone()));
+    }
+    if let Ok(images) = dataset.cast::<PyImages>() {
+        return Ok((Arc::new(images.get().0.clone()), Raised::default()));
+    }
+    if !dataset.hasattr("batch")? {
+        let class = dataset.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("expected a data set, not {class}")));
+    }
+    let (object, len, raised) = (dataset.clone().unbind(), dataset.len()?, Raised::default());
+    Ok((Arc::new(Written { object, len, raised: raised.clone() }), raised))
 }
 
 /// Cuts a data set into batches, in the same order for the same key.
 #[pyclass(name = "Batcher", module = "extensor._core", frozen)]
-pub struct PyBatcher(Loader);
+pub struct PyBatcher(Loader, Raised);
 
 #[pymethods]
 impl PyBatcher {
@@ -144,16 +206,10 @@ impl PyBatcher {
         drop_last: bool,
         prefetch: usize,
     ) -> PyResult<PyBatcher> {
-        let loader = if let Ok(data) = dataset.cast::<PyDataset>() {
-            Loader::new(data.get().0.clone(), batch_size, key.0)
-        } else if let Ok(images) = dataset.cast::<PyImages>() {
-            Loader::new(images.get().0.clone(), batch_size, key.0)
-        } else {
-            let class = dataset.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("expected a data set, not {class}")));
-        };
+        let (data, raised) = any(dataset)?;
+        let loader = Loader::new(data, batch_size, key.0);
         let loader = loader.or_raise()?.shuffle(shuffle).drop_last(drop_last);
-        Ok(PyBatcher(loader.prefetch(prefetch)))
+        Ok(PyBatcher(loader.prefetch(prefetch), raised))
     }
 
     #[getter]
@@ -179,13 +235,13 @@ impl PyBatcher {
             false => self.0.rest_of_epoch(position),
         };
         let batches = py.detach(start).or_raise()?;
-        Ok(PyBatches(Mutex::new(Some(batches))))
+        Ok(PyBatches(Mutex::new(Some(batches)), self.1.clone()))
     }
 }
 
 /// Batches one after the other, with the position after each.
 #[pyclass(name = "Batches", module = "extensor._core", frozen)]
-pub struct PyBatches(Mutex<Option<Batches>>);
+pub struct PyBatches(Mutex<Option<Batches>>, Raised);
 
 type Next = (PyTensor, PyTensor, (u64, u64), (u64, u64));
 
@@ -200,7 +256,8 @@ impl PyBatches {
             let mut batches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             batches.as_mut().and_then(Iterator::next)
         });
-        let Some(loaded) = next.transpose().map_err(exception)? else { return Ok(None) };
+        let next = next.transpose().map_err(|error| taken(&self.1, error))?;
+        let Some(loaded) = next else { return Ok(None) };
         let numbers = |p: Position| (p.epoch, p.batch);
         let (inputs, targets) = (loaded.batch.inputs, loaded.batch.targets);
         let (at, next) = (numbers(loaded.position), numbers(loaded.next));

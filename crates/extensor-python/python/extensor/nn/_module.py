@@ -41,8 +41,8 @@ class Training:
     >>> import extensor as ex
     >>> from extensor import nn
     >>> layer = nn.Dropout(0.5)
-    >>> layer(ex.ones(4), mode=nn.Training(ex.Key(1)))
-    Tensor([2.0, 2.0, 2.0, 2.0], dtype=float64)
+    >>> layer(ex.ones(6), mode=nn.Training(ex.Key(2)))
+    Tensor([0.0, 0.0, 2.0, 0.0, 0.0, 0.0], dtype=float64)
     """
 
     training = True
