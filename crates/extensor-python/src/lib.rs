@@ -79,7 +79,7 @@ mod _core {
     #[pymodule_export]
     use crate::search::{nonzero, unique};
     #[pymodule_export]
-    use crate::tensor::{PyTensor, asarray, tensor_of_bytes};
+    use crate::tensor::{PyTensor, asarray, shares_memory, tensor_of_bytes};
     #[pymodule_export]
     use crate::train::{PyJsonLines, call_watched};
 
