@@ -270,3 +270,22 @@ def test_modules_go_through_pickle_and_keep_their_structure():
     assert fnv(tree.leaves(again)) == fnv(tree.leaves(model))
     assert tree.flatten(again)[1] == tree.flatten(model)[1]
     assert tree.flatten(nn.Linear(key(), 2, 2))[1] != tree.flatten(nn.Linear(key(), 2, 2, False))[1]
+
+
+# Printed by the same Rust program: what the Rust library's model of this key continues [1, 2] with.
+CONTINUED = [5, 8, 5, 5, 0, 3, 3, 0, 3, 9, 3, 0]
+
+
+def test_a_transformer_continues_a_text_as_in_rust_and_only_looks_back():
+    model = nn.models.Gpt(key(7), 11, 6, 2, 2, 8)
+    model = tree.map(lambda x: x * 6.0, model)  # sharper distributions than those it begins with
+    assert model.generate([1, 2], 12, key(8), temperature=1.5, top_k=5) == CONTINUED
+    greedy = model.generate([1], 4, key(8), temperature=0)
+    logits = model(ex.asarray([[1, *greedy[:3]]]))
+    assert ex.ops.argmax(logits, -1).tolist()[0] == greedy
+    one, other = model(ex.asarray([[1, 2, 3]])), model(ex.asarray([[1, 2, 9]]))
+    assert one[0, 1].tolist() == other[0, 1].tolist() and one[0, 2].tolist() != other[0, 2].tolist()
+    with pytest.raises(ValueError, match="at least one token"):
+        model.generate([], 1, key())
+    with pytest.raises(ValueError, match="at most 6 tokens"):
+        model(ex.ones((1, 7), dtype="int64"))

@@ -70,7 +70,7 @@ def plan(folder, **more):
         key=c, average=optim.Ema(model, 0.9, warm_up=True), accumulate=2,
         plateau=optim.Plateau(1e-2, rising=True, patience=1),
         evaluate=lambda m: float(train.accuracy(m(x), y)), evaluate_every=4,
-        checkpoints=folder, checkpoint_every=3, progress=False,
+        checkpoints=folder, checkpoint_every=3, metrics=folder.with_suffix(".jsonl"), progress=False,
     )  # fmt: skip
     loader = data.Loader(x, y, 8, b)
     return train.fit(
@@ -92,6 +92,9 @@ def test_a_run_that_goes_on_from_a_checkpoint_has_the_same_bits(tmp_path):
     for name in files:
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert int(again.state.model.norm.num_batches_tracked) == 17
+    lines = (tmp_path / "whole.jsonl").read_text()
+    assert lines == (tmp_path / "parts.jsonl").read_text()
+    assert lines.count("\n") == 17 + 5 and lines.startswith('{"step":1,"loss":')
 
 
 def test_a_broken_checkpoint_is_passed_over_and_a_used_folder_is_not_begun_in_again(tmp_path):
@@ -186,6 +189,61 @@ def test_a_loader_goes_through_all_examples_in_an_order_of_its_key():
         data.Loader(x, y, 0, ex.Key(1))
     with pytest.raises(ValueError, match="targets"):
         data.Loader(x, y[:3], 4, ex.Key(1))
+
+
+class Squares:
+    """A data set of one's own."""
+
+    def __init__(self, fails=None):
+        self.fails = fails
+
+    def __len__(self):
+        return 10
+
+    def batch(self, indices, key):
+        if self.fails in indices:
+            raise KeyError("mine")
+        noise = [float(key.fold_in(i).uniform(())) for i in indices]
+        return noise, [i * i for i in indices]
+
+
+def test_a_data_set_of_ones_own_is_loaded_and_raises_what_it_raises():
+    loader = data.Loader(Squares(), batch_size=4, key=ex.Key(1), shuffle=False)
+    epoch = list(loader)
+    assert [y for _, ys in epoch for y in ys.tolist()] == [i * i for i in range(10)]
+    whole = next(iter(data.Loader(Squares(), batch_size=10, key=ex.Key(1), shuffle=False)))[0].tolist()
+    assert [x for xs, _ in epoch for x in xs.tolist()] == whole
+    batches = iter(data.Loader(Squares(fails=5), batch_size=4, key=ex.Key(1), shuffle=False))
+    next(batches)
+    with pytest.raises(KeyError, match="mine"):
+        next(batches)
+    with pytest.raises(TypeError, match="need targets"):
+        data.Loader([1.0, 2.0], batch_size=1, key=ex.Key(1))
+
+
+def test_a_subset_has_the_examples_that_were_chosen():
+    part = data.subset(Squares(), [7, 2])
+    assert len(part) == 2 and part.batch([0, 1])[1].tolist() == [49, 4]
+    with pytest.raises(IndexError):
+        data.subset(Squares(), [10])
+
+
+def test_reduced_precision_computes_in_it_and_keeps_the_parameters():
+    x, _ = spirals(40)
+    y, seen = ex.ops.cast(x[:, 0] > 0.0, "int64"), []
+
+    def loss(model, x, y, mode):
+        seen.append((model.first.weight.dtype.name, model.norm.running_mean.dtype.name, x.dtype.name))
+        return train.classification()(model, x, y, mode)
+
+    result = train.fit(
+        Network(ex.Key(1)), loss, data.Loader(x, y, 10, ex.Key(2)), optim.AdamW(0.01), epochs=30,
+        key=ex.Key(3), compute="bfloat16", progress=False,
+    )  # fmt: skip
+    assert set(seen) == {("bfloat16", "float32", "bfloat16")}
+    assert {x.dtype.name for x in result.model.parameters().values()} == {"float32"}
+    assert int(result.model.norm.num_batches_tracked) == 120
+    assert result.history[-1]["loss"] < 0.3 * result.history[0]["loss"]
 
 
 def test_a_loader_of_numpys_memory_can_be_left_halfway():

@@ -5,16 +5,18 @@ depend on the data, the key and the position alone. This module must not know wh
 """
 
 from . import _core
-from ._core import Dataset, Images, Table, Vocabulary, windows
+from ._core import Dataset, Images, Table, Vocabulary, subset, windows
 
 __all__ = [
     "Dataset", "Images", "Loader", "Table", "Vocabulary", "cifar", "mnist", "read_cifar", "read_csv",
-    "read_idx", "read_text", "windows",
+    "read_idx", "read_text", "subset", "windows",
 ]
 
 
 class Loader:
-    """Cuts inputs and targets, or a data set (`Images`, `windows`), into batches: an iterable of pairs.
+    """Cuts inputs and targets, or a data set (`Images`, `windows`, `subset`), into batches: an iterable
+    of pairs. A data set of your own has `len(data)` and `data.batch(indices, key)`, which returns inputs
+    and targets; whatever is random about example `i` should come from `key.fold_in(i)`.
 
     The same key gives the same order, another in each epoch. `loader.epoch(n)` is epoch `n`; iterating
     over the loader itself goes through epoch 0.
@@ -35,12 +37,12 @@ class Loader:
             if shuffle:
                 raise TypeError("a loader that shuffles needs a key: key=extensor.Key(seed)")
             key = _core.Key(0)
-        if isinstance(inputs, (Dataset, Images)):
+        if targets is None or isinstance(inputs, (Dataset, Images)):
             if targets is not None:
                 raise TypeError("a data set has its own targets")
+            if not hasattr(inputs, "batch"):
+                raise TypeError("inputs that are no data set need targets")
             data = inputs
-        elif targets is None:
-            raise TypeError("inputs that are no data set need targets")
         else:
             data = _core.pairs(_core.asarray(inputs), _core.asarray(targets))
         self._batcher = _core.Batcher(data, batch_size, key, shuffle, drop_last, prefetch)

@@ -233,6 +233,10 @@ class Gpt(Module):
         self.context, self.dropout = context, dropout
 
     def __call__(self, tokens, mode=INFERENCE):
+        return self.head(self._vectors(tokens, mode))
+
+    def _vectors(self, tokens, mode):
+        """The last vector of each token, `[batch, length, width]`: what the head is given."""
         if len(tokens.shape) != 2 or tokens.shape[1] > self.context:
             raise ValueError(
                 f"gpt: tokens has shape {list(tokens.shape)}, "
@@ -243,4 +247,52 @@ class Gpt(Module):
         x = dropout(ops.add(self.tokens(tokens), positions), mode.split(0))
         for i, block in enumerate(self.blocks, 1):
             x = block(x, mode.split(i), dropout)
-        return self.head(self.norm(x))
+        return self.norm(x)
+
+    def generate(self, prompt, count, key, temperature=1.0, top_k=None):
+        """`count` tokens that continue `prompt`, each drawn from the model's distribution given those
+        before it, as many as the context holds.
+
+        Logits are divided by `temperature`; at 0 the most likely token is taken. With `top_k` only so
+        many of the most likely tokens are drawn from. An empty prompt is an error.
+
+        >>> import extensor as ex
+        >>> from extensor.nn.models import Gpt
+        >>> model = Gpt(ex.Key(1), vocabulary=5, layers=1, width=8)
+        >>> len(model.generate([0], 10, ex.Key(2), temperature=0.8, top_k=3))
+        10
+        """
+        if len(prompt) == 0:
+            raise ValueError("generate: prompt is none, expected at least one token")
+        if not (math.isfinite(temperature) and temperature >= 0):
+            raise ValueError(
+                f"generate: temperature is {temperature}, "
+                "expected a finite number that is not negative"
+            )
+        if top_k is not None and top_k < 1:
+            raise ValueError(f"generate: top_k is {top_k}, expected at least 1")
+        tokens = [int(token) for token in prompt]
+        for step in range(count):
+            recent = _core.asarray([tokens[-self.context :]])
+            last = ops.slice(self._vectors(recent, INFERENCE), 1, -1)
+            logits = ops.flatten(ops.cast(self.head(last), _core.float64)).tolist()
+            tokens.append(_draw(logits, temperature, top_k, key.fold_in(step)))
+        return tokens[len(prompt) :]
+
+
+def _draw(logits, temperature, top_k, key):
+    """A token drawn from the distribution that finite logits give."""
+    for logit in logits:
+        if not math.isfinite(logit):
+            raise ValueError(f"generate: a logit is {logit}, expected a finite number")
+    order = sorted(range(len(logits)), key=lambda i: -logits[i])[:top_k]
+    most = logits[order[0]]
+    if temperature == 0:
+        return order[0]
+    weights = [math.exp((logits[i] - most) / temperature) for i in order]
+    left = float(key.uniform((), dtype=_core.float64)) * sum(weights)
+    for token, weight in zip(order, weights):
+        left -= weight
+        if left < 0:
+            return token
+    return order[0]

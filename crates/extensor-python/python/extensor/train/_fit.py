@@ -59,7 +59,7 @@ def fit(
     epochs=None, steps=None, schedule=None, plateau=None, average=None, accumulate=1,
     evaluate=None, evaluate_every=0, patience=0,
     checkpoints=None, checkpoint_every=0, keep=3, resume=False,
-    on_step=None, on_evaluate=None, on_save=None, progress=True,
+    compute=None, metrics=None, on_step=None, on_evaluate=None, on_save=None, progress=True,
 ):  # fmt: skip
     """Trains a model by batches of a loader for so many epochs or steps.
 
@@ -77,6 +77,10 @@ def fit(
     `checkpoints` is a folder, in which the last `keep` checkpoints and the best are kept, one written
     every `checkpoint_every` steps (0: after each epoch) and after each evaluation; with `resume` the
     newest that loads is gone on from, with the same bits as if training had never stopped.
+
+    With `compute`, a dtype such as "bfloat16", parameters and inputs are cast to it for the arithmetic;
+    the parameters are kept, and updated, in their own. `metrics` is a file to which every step and every
+    evaluation adds a line of JSON.
 
     The hooks `on_step(step)`, `on_evaluate(record)` and `on_save(path)` are called on the way; the first
     two may return `train.STOP`. A loss or a gradient that is not finite raises FloatingPointError, which
@@ -97,6 +101,9 @@ def fit(
         state = folder.newest(state.load)
     run = _Run(loss, optimizer, schedule, accumulate, evaluate, folder)
     run.hooks = {"step": on_step, "evaluate": on_evaluate, "save": on_save}
+    run.compute = compute
+    if metrics is not None:
+        run.lines = _core.JsonLines(metrics, state.step if resume else None)
     bar = Progress(steps, "training", start=state.step) if progress else None
     try:
         return run.all(state, loader, steps, (evaluate_every, checkpoint_every), patience, bar)
@@ -111,6 +118,7 @@ class _Run:
         self.accumulate, self.evaluate, self.folder = max(1, accumulate), evaluate, folder
         self.history, self.hooks = [], {}
         self.epoch_losses = []
+        self.compute = self.lines = None
 
     def all(self, state, loader, steps, every, patience, bar):
         batches = loader.start_at(*state.position)
@@ -127,6 +135,7 @@ class _Run:
                 raise
             if bar is not None:
                 bar.update(epoch=found.epoch, loss=found.loss, **found.metrics)
+            self.record(state.step, {"loss": found.loss, "lr": found.lr, **found.metrics})
             stop = self.call("step", found) == STOP
             last = state.step >= steps
             new_epoch = state.position[0] != epoch
@@ -143,6 +152,10 @@ class _Run:
     def call(self, name, *args):
         hook = self.hooks.get(name)
         return hook(*args) if hook is not None else None
+
+    def record(self, step, values):
+        if self.lines is not None:
+            self.lines.write(step, [(name, float(value)) for name, value in values.items()])
 
     def save(self, state):
         if self.folder is not None:
@@ -179,9 +192,11 @@ class _Run:
         for i, (inputs, targets, _, _) in enumerate(loaded):
             mode = nn.Training(key.fold_in(i))
 
-            def one(model):
+            def one(model, inputs=inputs):
+                if self.compute is not None:
+                    model, inputs = _cast((model, inputs), self.compute)
                 found = measured(self.loss(model, inputs, targets, mode))
-                return found.loss, (found.metrics, found.model)
+                return _wide(found.loss), (found.metrics, found.model)
 
             (value, (more, statistics)), grads = value_and_grad(one, has_aux=True)(state.model)
             share = examples[i] / max(sum(examples), 1)
@@ -234,12 +249,20 @@ class _Run:
             record["best"] = state.stale == 0
             if state.plateau is not None:
                 state = state.replace(plateau=state.plateau.observe(score))
+            self.record(state.step, {k: v for k, v in record.items() if k not in ("step", "loss")})
         self.history.append(record)
         return state, record
 
 
 def _parameters(tree):
     return _tree.named_leaves(tree, buffers=False)
+
+
+def _cast(tree, dtype):
+    """The tree with its floats, buffers aside, in another dtype."""
+    leaves, structure = _tree.flatten(tree, buffers=False)
+    cast = [ops.cast(x, dtype) if x.dtype.is_float else x for x in leaves]
+    return _tree.unflatten(structure, cast)
 
 
 def _wide(x):
