@@ -77,7 +77,10 @@ pub fn schedule_cosine_restarts(
 
 /// Up to `max_lr` and down to almost 0 within `steps` steps.
 #[pyfunction]
-#[pyo3(signature = (max_lr, steps, rise = 0.3, div_factor = 25.0, final_div_factor = 1e4, cosine = true, three_phase = false))]
+#[pyo3(signature = (
+    max_lr, steps, rise = 0.3, div_factor = 25.0, final_div_factor = 1e4, cosine = true,
+    three_phase = false,
+))]
 pub fn schedule_one_cycle(
     max_lr: f64,
     steps: u64,
@@ -101,7 +104,10 @@ pub struct PyPlateau(optim::Plateau);
 #[pymethods]
 impl PyPlateau {
     #[new]
-    #[pyo3(signature = (lr, *, rising = false, factor = 0.1, patience = 10, threshold = 1e-4, absolute = false, cooldown = 0, min_lr = 0.0, eps = 1e-8))]
+    #[pyo3(signature = (
+        lr, *, rising = false, factor = 0.1, patience = 10, threshold = 1e-4, absolute = false,
+        cooldown = 0, min_lr = 0.0, eps = 1e-8,
+    ))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         lr: f64,

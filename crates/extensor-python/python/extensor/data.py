@@ -1,25 +1,27 @@
 """Data sets: readers of the usual formats, and the loader that cuts them into batches.
 
-The readers and the loader are the Rust library's: batches are made ahead by a thread of its own, and
-depend on the data, the key and the position alone. This module must not know what is trained on them.
+The readers and the loader are the Rust library's: batches are made ahead by a thread of its own,
+and depend on the data, the key and the position alone. This module must not know what is trained on
+them.
 """
 
 from . import _core
 from ._core import Dataset, Images, Table, Vocabulary, subset, windows
 
 __all__ = [
-    "Dataset", "Images", "Loader", "Table", "Vocabulary", "cifar", "mnist", "read_cifar", "read_csv",
-    "read_idx", "read_text", "subset", "windows",
+    "Dataset", "Images", "Loader", "Table", "Vocabulary", "cifar", "mnist", "read_cifar",
+    "read_csv", "read_idx", "read_text", "subset", "windows",
 ]
 
 
 class Loader:
-    """Cuts inputs and targets, or a data set (`Images`, `windows`, `subset`), into batches: an iterable
-    of pairs. A data set of your own has `len(data)` and `data.batch(indices, key)`, which returns inputs
-    and targets; whatever is random about example `i` should come from `key.fold_in(i)`.
+    """Cuts inputs and targets, or a data set (`Images`, `windows`, `subset`), into batches: an
+    iterable of pairs. A data set of your own has `len(data)` and `data.batch(indices, key)`, which
+    returns inputs and targets; whatever is random about example `i` should come from
+    `key.fold_in(i)`.
 
-    The same key gives the same order, another in each epoch. `loader.epoch(n)` is epoch `n`; iterating
-    over the loader itself goes through epoch 0.
+    The same key gives the same order, another in each epoch. `loader.epoch(n)` is epoch `n`;
+    iterating over the loader itself goes through epoch 0.
 
     >>> import extensor as ex
     >>> from extensor.data import Loader
@@ -31,8 +33,9 @@ class Loader:
     """
 
     def __init__(
-        self, inputs, targets=None, batch_size=32, key=None, shuffle=True, drop_last=False, prefetch=2
-    ):
+        self, inputs, targets=None, batch_size=32, key=None, shuffle=True, drop_last=False,
+        prefetch=2,
+    ):  # fmt: skip
         if key is None:
             if shuffle:
                 raise TypeError("a loader that shuffles needs a key: key=extensor.Key(seed)")
@@ -67,8 +70,8 @@ class Loader:
             yield inputs, targets
 
     def start_at(self, epoch, batch=0):
-        """The batches from a position on, epoch after epoch, without end: inputs, targets, where the
-        batch is and where the next one is, both as (epoch, batch)."""
+        """The batches from a position on, epoch after epoch, without end: inputs, targets, where
+        the batch is and where the next one is, both as (epoch, batch)."""
         return iter(self._batcher.start(epoch, batch, True))
 
     def order(self, epoch):
@@ -97,8 +100,8 @@ def cifar(folder, kind="10"):
 
 
 def read_csv(path, delimiter=",", header=None):
-    """Reads a CSV file of numbers, plain or gzipped, as a `Table`; `header` says whether the first line
-    names the columns (None: it does if one of its fields is no number)."""
+    """Reads a CSV file of numbers, plain or gzipped, as a `Table`; `header` says whether the first
+    line names the columns (None: it does if one of its fields is no number)."""
     return _core.csv_read(path, delimiter, header)
 
 

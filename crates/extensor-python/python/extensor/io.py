@@ -52,8 +52,8 @@ def _apart(tree):
 
 
 def save_safetensors(path, tree, metadata=None):
-    """Saves the tensors of a tree under their names, those of PyTorch (`layers.0.weight`); the tensor
-    that is a whole tree has the name `tensor`. The metadata are strings by name."""
+    """Saves the tensors of a tree under their names, those of PyTorch (`layers.0.weight`); the
+    tensor that is a whole tree has the name `tensor`. The metadata are strings by name."""
     names, leaves, _ = _apart(tree)
     about = {str(name): str(value) for name, value in (metadata or {}).items()}
     _core.safetensors_save(path, names, leaves, about)
@@ -69,8 +69,8 @@ def load_safetensors(path):
 
 
 def load_into(path, tree, prefix=""):
-    """The tensors of a file (those whose names begin with `prefix`) in the form of `tree`: each of its
-    tensors must be there with the same shape and dtype, and no others."""
+    """The tensors of a file (those whose names begin with `prefix`) in the form of `tree`: each of
+    its tensors must be there with the same shape and dtype, and no others."""
     names, leaves, structure = _apart(tree)
     with _reading(path):
         found, _ = _core.safetensors_load_like(path, prefix, names, leaves)

@@ -1,5 +1,5 @@
-"""Progress bars: one line that is rewritten on a terminal, one display that is updated in a notebook, and
-plain lines now and then elsewhere (a file, a log).
+"""Progress bars: one line that is rewritten on a terminal, one display that is updated in a
+notebook, and plain lines now and then elsewhere (a file, a log).
 
 It knows text and time; it must not know what makes progress.
 
@@ -22,7 +22,8 @@ __all__ = ["Progress", "track"]
 
 
 def _shell():
-    """The name of IPython's shell that this code runs in, if any; IPython is not imported for it."""
+    """The name of IPython's shell that this code runs in, if any; IPython is not imported for
+    it."""
     module = sys.modules.get("IPython")
     get = getattr(module, "get_ipython", None)
     shell = get() if get is not None else None
@@ -117,10 +118,10 @@ def _form(stream):
 class Progress:
     """A progress bar over `total` steps (None: nobody knows how many).
 
-    `update(count, name=value…)` says that so many more are done and what is to be shown beside them.
-    It is shown at most every tenth of a second on a terminal and every five seconds as plain lines,
-    and once more at the end. Given a stream, it writes there; otherwise to the notebook it is in, or to
-    the standard error stream.
+    `update(count, name=value…)` says that so many more are done and what is to be shown beside
+    them. It is shown at most every tenth of a second on a terminal and every five seconds as plain
+    lines, and once more at the end. Given a stream, it writes there; otherwise to the notebook it
+    is in, or to the standard error stream.
     """
 
     def __init__(self, total=None, label="", *, stream=None, start=0, clock=time.monotonic):
@@ -140,7 +141,9 @@ class Progress:
         """What is shown, as one line."""
         passed = self._clock() - self._begun
         made = self.done - self._first
-        count = f"{self.done}/{self.total} {100 * self.share():.0f}%" if self.total else f"{self.done}"
+        count = f"{self.done}"
+        if self.total:
+            count += f"/{self.total} {100 * self.share():.0f}%"
         parts = [f"{self.label} {count}".strip()]
         if made > 0 and passed > 0:
             rate = made / passed

@@ -1,8 +1,8 @@
 """Networks: layers, how their parameters begin, and models made of them.
 
 A layer is an immutable tree of tensors (a `Module`) that calls operations; nothing here knows
-optimisers, data, or how a gradient is taken. The key of the random numbers comes first, and the same
-key gives the same bits as in Rust.
+optimisers, data, or how a gradient is taken. The key of the random numbers comes first, and the
+same key gives the same bits as in Rust.
 
 >>> import extensor as ex
 >>> from extensor import nn
@@ -28,8 +28,8 @@ __all__ = [*_module, *_layers, *_norm, "class_loss", "init", "models"]
 
 
 def class_loss(logits, targets, label_smoothing=0.0):
-    """The mean cross-entropy of classes, for logits `[…, classes]` and targets `[…]` of a whole-number
-    dtype with any axes before: what classifiers and language models minimise.
+    """The mean cross-entropy of classes, for logits `[…, classes]` and targets `[…]` of a
+    whole-number dtype with any axes before: what classifiers and language models minimise.
 
     >>> import extensor as ex
     >>> from extensor import nn

@@ -131,11 +131,11 @@ class ConvTranspose2d(Module):
 
 
 class MultiHeadAttention(Module):
-    """Attention with several heads: queries, keys and values are projected, cut into heads, averaged by
-    `ops.scaled_dot_product_attention` and projected again.
+    """Attention with several heads: queries, keys and values are projected, cut into heads,
+    averaged by `ops.scaled_dot_product_attention` and projected again.
 
-    Inputs are `[batch, length, size]`. `layer(x)` is self-attention; `layer.attend` takes queries, keys
-    and values of their own, and a mask that is true where a query may look at a key.
+    Inputs are `[batch, length, size]`. `layer(x)` is self-attention; `layer.attend` takes queries,
+    keys and values of their own, and a mask that is true where a query may look at a key.
 
     >>> import extensor as ex
     >>> from extensor import nn
@@ -159,8 +159,8 @@ class MultiHeadAttention(Module):
 
     def attend(self, query, key, value, mask=None, causal=False):
         """Attention of `query`, `[batch, T, size]`, to `key` and `value`, `[batch, S, size]`, where
-        `mask`, broadcast to `[batch, heads, T, S]`, is true, and with `causal` up to the query's own
-        position."""
+        `mask`, broadcast to `[batch, heads, T, S]`, is true, and with `causal` up to the query's
+        own position."""
         size = self.in_proj_weight.shape[-1]
         for name, x in (("query", query), ("key", key), ("value", value)):
             if len(x.shape) != 3 or x.shape[2] != size:
@@ -235,7 +235,8 @@ class GlobalAvgPool(Module):
 
 
 class AdaptiveAvgPool(Module):
-    """The averages of windows that cover each plane as evenly as possible, to planes of one size."""
+    """The averages of windows that cover each plane as evenly as possible, to planes of one
+    size."""
 
     size: tuple = static()
 

@@ -76,8 +76,8 @@ class _Field:
 
 
 def static(default=_MISSING):
-    """A field of a module that is no tree: `heads: int = nn.static()`. Numbers, strings and functions
-    need no such mark, since they are no tensors."""
+    """A field of a module that is no tree: `heads: int = nn.static()`. Numbers, strings and
+    functions need no such mark, since they are no tensors."""
     return _Field("static", default)
 
 
@@ -100,14 +100,14 @@ def _annotations(cls):
 class Module:
     """The base class of layers and networks: a tree whose parts are its annotated fields.
 
-    A module is an immutable value. Its tensors, and those of the modules, lists, tuples and dicts in
-    its fields, are its parameters, named like `layers.0.weight`; `extensor.grad` of a function of it
-    is a module of the same class. Fields are set once, in `__init__`; without one they are given in
-    their order or by name.
+    A module is an immutable value. Its tensors, and those of the modules, lists, tuples and dicts
+    in its fields, are its parameters, named like `layers.0.weight`; `extensor.grad` of a function
+    of it is a module of the same class. Fields are set once, in `__init__`; without one they are
+    given in their order or by name.
 
     A subclass defines `__call__(self, x)` or `__call__(self, x, mode)`, or, if it has running
-    statistics, `forward(self, x, mode)`, which returns the result and the module with the statistics
-    that belong to the next step.
+    statistics, `forward(self, x, mode)`, which returns the result and the module with the
+    statistics that belong to the next step.
 
     >>> import extensor as ex
     >>> from extensor import nn
@@ -143,7 +143,8 @@ class Module:
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         fields = cls.__tree_fields__ if isinstance(cls.__tree_fields__, tuple) else ()
-        static, buffers, defaults = set(cls.__tree_static__), set(cls.__tree_buffers__), dict(cls._defaults)
+        static, buffers = set(cls.__tree_static__), set(cls.__tree_buffers__)
+        defaults = dict(cls._defaults)
         for name, annotation in _annotations(cls).items():
             if "ClassVar" in str(annotation):
                 continue
@@ -170,7 +171,9 @@ class Module:
     def __init__(self, *args, **kwargs):
         names = _tree._fields(self)
         if len(args) > len(names):
-            raise TypeError(f"{type(self).__name__} has {len(names)} fields, and {len(args)} were given")
+            raise TypeError(
+                f"{type(self).__name__} has {len(names)} fields, and {len(args)} were given"
+            )
         given = dict(zip(names, args))
         for name, value in kwargs.items():
             if name in given:
@@ -206,14 +209,14 @@ class Module:
         y, module = self.forward(x, mode)
         if module is not self:
             raise TypeError(
-                f"in training {type(self).__name__} has new running statistics, which would be lost: "
-                "write y, module = module.forward(x, mode)"
+                f"in training {type(self).__name__} has new running statistics, which would be "
+                "lost: write y, module = module.forward(x, mode)"
             )
         return y
 
     def forward(self, x, mode=INFERENCE):
-        """The result for `x`, and the module with the running statistics that belong to the next step:
-        itself, if it has none or is not being trained."""
+        """The result for `x`, and the module with the running statistics that belong to the next
+        step: itself, if it has none or is not being trained."""
         return (self(x, mode=mode) if self._takes_mode else self(x)), self
 
     @classmethod
@@ -260,7 +263,8 @@ class Module:
         return _tree.named_leaves(self)
 
     def load_state_dict(self, state):
-        """The module with these tensors, which must be all of its own, of the same shapes and dtypes."""
+        """The module with these tensors, which must be all of its own, of the same shapes and
+        dtypes."""
         leaves, structure = _tree.flatten(self)
         names = list(_tree.named_leaves(self))
         for name in state:
@@ -272,7 +276,9 @@ class Module:
                 raise ValueError(f"load_state_dict: {name} is missing")
             new = _core.asarray(state[name])
             if new.shape != leaf.shape or new.dtype != leaf.dtype:
-                raise ValueError(f"load_state_dict: {name} is {_brief(new)}, expected {_brief(leaf)}")
+                raise ValueError(
+                    f"load_state_dict: {name} is {_brief(new)}, expected {_brief(leaf)}"
+                )
             loaded.append(new)
         return _tree.unflatten(structure, loaded)
 

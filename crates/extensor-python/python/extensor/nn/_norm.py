@@ -16,8 +16,8 @@ class BatchNorm2d(Module):
     """Each channel of `[N, C, H, W]` or `[N, C]` normalised over the whole batch.
 
     In training the batch's own statistics are used, and `forward` returns the layer with the new
-    running ones, `(1 − momentum)·running + momentum·batch`; otherwise the running ones are used, and
-    stay. Names and conventions are PyTorch's.
+    running ones, `(1 − momentum)·running + momentum·batch`; otherwise the running ones are used,
+    and stay. Names and conventions are PyTorch's.
 
     >>> import extensor as ex
     >>> from extensor import nn

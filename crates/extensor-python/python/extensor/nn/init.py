@@ -25,8 +25,8 @@ __all__ = [
 
 
 def gain(nonlinearity, slope=0.01):
-    """By how much a layer's weights must be larger for what follows it: "linear", "sigmoid", "tanh",
-    "relu", "leaky_relu" (with its slope below 0) or "selu". The factors are PyTorch's.
+    """By how much a layer's weights must be larger for what follows it: "linear", "sigmoid",
+    "tanh", "relu", "leaky_relu" (with its slope below 0) or "selu". The factors are PyTorch's.
 
     >>> from extensor import nn
     >>> nn.init.gain("relu") ** 2

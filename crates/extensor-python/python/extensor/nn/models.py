@@ -42,8 +42,8 @@ class Mlp(Module):
 
 
 class LeNet5(Module):
-    """LeNet-5: two convolutions of 5×5 with 6 and 16 filters, the first padded by 2, each followed by a
-    ReLU and the maxima of 2×2 windows; then linear layers of 120, 84 and 10 outputs."""
+    """LeNet-5: two convolutions of 5×5 with 6 and 16 filters, the first padded by 2, each followed
+    by a ReLU and the maxima of 2×2 windows; then linear layers of 120, 84 and 10 outputs."""
 
     conv1: Conv2d
     conv2: Conv2d
@@ -95,8 +95,10 @@ class BasicBlock(Module):
         a, b, c = key.split(3)
         self.conv1, self.bn1 = _conv(a, inputs, outputs, 3, stride), BatchNorm2d(outputs)
         self.conv2, self.bn2 = _conv(b, outputs, outputs, 3, 1), BatchNorm2d(outputs)
-        same = inputs == outputs and stride == 1
-        self.downsample = None if same else (_conv(c, inputs, outputs, 1, stride), BatchNorm2d(outputs))
+        brought = None
+        if inputs != outputs or stride != 1:
+            brought = (_conv(c, inputs, outputs, 1, stride), BatchNorm2d(outputs))
+        self.downsample = brought
 
     def forward(self, x, mode=INFERENCE):
         y, bn1 = self.bn1.forward(self.conv1(x), mode)
@@ -113,9 +115,10 @@ class BasicBlock(Module):
 
 
 class ResNet(Module):
-    """A residual network for small images (He et al., for CIFAR): a convolution of 3×3, three stages of
-    basic blocks, of which the second and third begin by halving the image, the average of each plane,
-    and a linear layer. With 1, 2 or 3 blocks in a stage it is called ResNet-8, ResNet-14 or ResNet-20.
+    """A residual network for small images (He et al., for CIFAR): a convolution of 3×3, three
+    stages of basic blocks, of which the second and third begin by halving the image, the average of
+    each plane, and a linear layer. With 1, 2 or 3 blocks in a stage it is called ResNet-8,
+    ResNet-14 or ResNet-20.
 
     >>> import extensor as ex
     >>> from extensor import nn
@@ -199,8 +202,8 @@ class Block(Module):
 class Gpt(Module):
     """A generative transformer: for each of a row of tokens, how likely each token is to come next.
 
-    Its input is `[batch, length]` of a whole-number dtype, its result `[batch, length, vocabulary]`;
-    `nn.class_loss` takes both. It begins as GPT-2.
+    Its input is `[batch, length]` of a whole-number dtype, its result `[batch, length,
+    vocabulary]`; `nn.class_loss` takes both. It begins as GPT-2.
 
     >>> import extensor as ex
     >>> from extensor.nn.models import Gpt
@@ -250,11 +253,11 @@ class Gpt(Module):
         return self.norm(x)
 
     def generate(self, prompt, count, key, temperature=1.0, top_k=None):
-        """`count` tokens that continue `prompt`, each drawn from the model's distribution given those
-        before it, as many as the context holds.
+        """`count` tokens that continue `prompt`, each drawn from the model's distribution given
+        those before it, as many as the context holds.
 
-        Logits are divided by `temperature`; at 0 the most likely token is taken. With `top_k` only so
-        many of the most likely tokens are drawn from. An empty prompt is an error.
+        Logits are divided by `temperature`; at 0 the most likely token is taken. With `top_k` only
+        so many of the most likely tokens are drawn from. An empty prompt is an error.
 
         >>> import extensor as ex
         >>> from extensor.nn.models import Gpt

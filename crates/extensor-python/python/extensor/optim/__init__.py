@@ -1,7 +1,8 @@
 """Optimisers, learning-rate schedules and moving averages: plain values and pure updates of trees.
 
-The updates are the Rust library's fused ones. This module knows trees of parameters and of gradients;
-it must not know what a layer is, where gradients come from, or how training is organised.
+The updates are the Rust library's fused ones. This module knows trees of parameters and of
+gradients; it must not know what a layer is, where gradients come from, or how training is
+organised.
 
 >>> import extensor as ex
 >>> from extensor import optim
@@ -23,8 +24,8 @@ from ._ema import Ema
 from ._minimize import Lbfgs, Minimum, NewtonCg
 
 __all__ = [
-    "Adagrad", "Adam", "AdamW", "Ema", "Lbfgs", "Lion", "Minimum", "NewtonCg", "Optimizer", "Plateau",
-    "RmsProp", "Sgd", "State", "global_norm", "schedule",
+    "Adagrad", "Adam", "AdamW", "Ema", "Lbfgs", "Lion", "Minimum", "NewtonCg", "Optimizer",
+    "Plateau", "RmsProp", "Sgd", "State", "global_norm", "schedule",
 ]
 
 
@@ -33,8 +34,8 @@ class State:
     gradients before they were clipped, if it was computed; and tensors for each parameter.
 
     It is a tree and can be saved as one. A leaf's name is that of the slot in PyTorch and of the
-    parameter: `exp_avg.layers.0.weight`. The number of steps is no leaf: keep it beside the tensors,
-    and set it with `replace(step=…)`.
+    parameter: `exp_avg.layers.0.weight`. The number of steps is no leaf: keep it beside the
+    tensors, and set it with `replace(step=…)`.
     """
 
     def __init__(self, step, slots, grad_norm=None):
@@ -118,8 +119,8 @@ class Optimizer:
         return State(0, _packed(kinds, names, slots))
 
     def update(self, params, grads, state, lr=None):
-        """The parameters and the state after a step, with this learning rate instead of the optimiser's
-        own if one is given: what a schedule says, say."""
+        """The parameters and the state after a step, with this learning rate instead of the
+        optimiser's own if one is given: what a schedule says, say."""
         leaves, structure = _tree.flatten(params, buffers=False)
         given, form = _tree.flatten(grads, buffers=False)
         names = structure.names()
@@ -181,11 +182,14 @@ class Adam(Optimizer):
 
 
 class AdamW(Optimizer):
-    """`Adam` with weight decay that is no part of the gradient: before each step `p ← p − lr·λ·p`."""
+    """`Adam` with weight decay that is no part of the gradient: before each step `p ← p −
+    lr·λ·p`."""
 
     _name = "adamw"
 
-    def __init__(self, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, **common):
+    def __init__(
+        self, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, **common
+    ):
         own = {"betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
         super().__init__(lr, **own, **common)
 
@@ -193,8 +197,8 @@ class AdamW(Optimizer):
 class RmsProp(Optimizer):
     """RMSprop: gradients over the root of their mean square.
 
-    `g ← g + λp`, `v ← αv + (1 − α)g²`, `p ← p − lr·g/(√v + ε)`; centred, the variance takes the place
-    of `v`; with momentum, `b ← μb + g/(√v + ε)`, `p ← p − lr·b`.
+    `g ← g + λp`, `v ← αv + (1 − α)g²`, `p ← p − lr·g/(√v + ε)`; centred, the variance takes the
+    place of `v`; with momentum, `b ← μb + g/(√v + ε)`, `p ← p − lr·b`.
     """
 
     _name = "rmsprop"
@@ -222,8 +226,9 @@ class Adagrad(Optimizer):
 
 
 class Lion(Optimizer):
-    """Lion (Chen et al., 2023): every element moves by the learning rate, in the direction of a mean
-    gradient's sign. `c = β₁m + (1 − β₁)g`, `p ← p − lr·(sign c + λp)`, `m ← β₂m + (1 − β₂)g`."""
+    """Lion (Chen et al., 2023): every element moves by the learning rate, in the direction of a
+    mean gradient's sign. `c = β₁m + (1 − β₁)g`, `p ← p − lr·(sign c + λp)`, `m ← β₂m + (1 −
+    β₂)g`."""
 
     _name = "lion"
 

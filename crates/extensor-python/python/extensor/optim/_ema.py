@@ -6,11 +6,12 @@ __all__ = ["Ema"]
 
 
 class Ema:
-    """An exponential moving average of a model's parameters: `a ← d·a + (1 − d)·p` at each `update`.
+    """An exponential moving average of a model's parameters: `a ← d·a + (1 − d)·p` at each
+    `update`.
 
-    It begins with the parameters themselves, or, `debiased`, with 0; with `warm_up` the decay in step t
-    (from 0 on) is `min(decay, (1 + t)/(10 + t))`. Buffers are not averaged: those of the average are
-    the last model's. It is an immutable value.
+    It begins with the parameters themselves, or, `debiased`, with 0; with `warm_up` the decay in
+    step t (from 0 on) is `min(decay, (1 + t)/(10 + t))`. Buffers are not averaged: those of the
+    average are the last model's. It is an immutable value.
 
     >>> import extensor as ex
     >>> from extensor import optim

@@ -1,4 +1,5 @@
-"""Minimising a function of a tree that can be evaluated at will, without noise: second-order methods.
+"""Minimising a function of a tree that can be evaluated at will, without noise: second-order
+methods.
 
 They are the Rust library's, over a Python function. This module must not know what is minimised.
 """

@@ -1,7 +1,7 @@
 """Learning rates as functions of the step: the Rust library's schedules.
 
-A schedule is a value that is called with a step, from 0 on; what a step is, is the caller's: a batch or
-an epoch. The values are those of PyTorch's schedulers.
+A schedule is a value that is called with a step, from 0 on; what a step is, is the caller's: a
+batch or an epoch. The values are those of PyTorch's schedulers.
 
 >>> from extensor.optim import schedule
 >>> rate = schedule.cosine(1e-3, 900).warm_up(100)

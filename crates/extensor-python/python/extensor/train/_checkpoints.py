@@ -13,8 +13,8 @@ __all__ = ["Checkpoints"]
 
 
 class Checkpoints:
-    """A folder of files `step-000000940.safetensors`, made if it is not there, in which the last `keep`
-    checkpoints and the best are kept.
+    """A folder of files `step-000000940.safetensors`, made if it is not there, in which the last
+    `keep` checkpoints and the best are kept.
 
     >>> import extensor as ex, tempfile
     >>> from extensor.train import Checkpoints
@@ -42,8 +42,8 @@ class Checkpoints:
         return sorted(int(match[1]) for match in found if match)
 
     def save(self, step, tree, metadata, best=None):
-        """Writes the checkpoint of a step, and only then removes those that are neither among the last
-        nor the best; returns the file's path."""
+        """Writes the checkpoint of a step, and only then removes those that are neither among the
+        last nor the best; returns the file's path."""
         path = self.path_of(step)
         io.save_safetensors(path, tree, metadata)
         for old in self.steps()[: -self.keep]:

@@ -26,9 +26,9 @@ class Measured(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a step found: its number from 1 on, its epoch from 0 on, the loss before it, what else was
-    measured, the learning rate, the norm of the gradients if they are clipped, and how many examples
-    there were."""
+    """What a step found: its number from 1 on, its epoch from 0 on, the loss before it, what else
+    was measured, the learning rate, the norm of the gradients if they are clipped, and how many
+    examples there were."""
 
     step: int
     epoch: int
@@ -40,8 +40,9 @@ class Step(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What `fit` returns: the model that is used (the moving average if there is one), the state, why
-    training ended ("done", "stopped" or "no better"), and a dict for each evaluation or epoch."""
+    """What `fit` returns: the model that is used (the moving average if there is one), the state,
+    why training ended ("done", "stopped" or "no better"), and a dict for each evaluation or
+    epoch."""
 
     model: Any
     state: State
@@ -63,28 +64,30 @@ def fit(
 ):  # fmt: skip
     """Trains a model by batches of a loader for so many epochs or steps.
 
-    `loss(model, inputs, targets, mode)` returns the loss, or a `Measured`. Every step has a key of its
-    own, made from `key`; `mode` is `nn.Training` with it.
+    `loss(model, inputs, targets, mode)` returns the loss, or a `Measured`. Every step has a key of
+    its own, made from `key`; `mode` is `nn.Training` with it.
 
     The learning rate is the optimiser's, or what `schedule` says of the step, or that of `plateau`,
-    which is shown the scores of evaluations. `average` is an `optim.Ema` of the model, which is then
-    what is evaluated. With `accumulate`, a step is made of so many batches.
+    which is shown the scores of evaluations. `average` is an `optim.Ema` of the model, which is
+    then what is evaluated. With `accumulate`, a step is made of so many batches.
 
-    `evaluate(model)` returns a score, the higher the better, or a pair of it and a dict of all that was
-    measured; it is called every `evaluate_every` steps (0: after each epoch) and after the last step.
-    With `patience`, training stops when so many evaluations in a row brought nothing better.
+    `evaluate(model)` returns a score, the higher the better, or a pair of it and a dict of all that
+    was measured; it is called every `evaluate_every` steps (0: after each epoch) and after the last
+    step. With `patience`, training stops when so many evaluations in a row brought nothing better.
 
-    `checkpoints` is a folder, in which the last `keep` checkpoints and the best are kept, one written
-    every `checkpoint_every` steps (0: after each epoch) and after each evaluation; with `resume` the
-    newest that loads is gone on from, with the same bits as if training had never stopped.
+    `checkpoints` is a folder, in which the last `keep` checkpoints and the best are kept, one
+    written every `checkpoint_every` steps (0: after each epoch) and after each evaluation; with
+    `resume` the newest that loads is gone on from, with the same bits as if training had never
+    stopped.
 
-    With `compute`, a dtype such as "bfloat16", parameters and inputs are cast to it for the arithmetic;
-    the parameters are kept, and updated, in their own. `metrics` is a file to which every step and every
-    evaluation adds a line of JSON.
+    With `compute`, a dtype such as "bfloat16", parameters and inputs are cast to it for the
+    arithmetic; the parameters are kept, and updated, in their own. `metrics` is a file to which
+    every step and every evaluation adds a line of JSON.
 
-    The hooks `on_step(step)`, `on_evaluate(record)` and `on_save(path)` are called on the way; the first
-    two may return `train.STOP`. A loss or a gradient that is not finite raises FloatingPointError, which
-    names the operation that made it, after the model as it was before that step was saved.
+    The hooks `on_step(step)`, `on_evaluate(record)` and `on_save(path)` are called on the way; the
+    first two may return `train.STOP`. A loss or a gradient that is not finite raises
+    FloatingPointError, which names the operation that made it, after the model as it was before
+    that step was saved.
     """
     if (epochs is None) == (steps is None):
         raise TypeError("fit: give either epochs or steps")
@@ -95,8 +98,8 @@ def fit(
     if folder is not None and folder.steps():
         if not resume:
             raise ValueError(
-                f"fit: the folder {folder.folder} has checkpoints; resume=True goes on from the newest, "
-                "and another folder begins anew"
+                f"fit: the folder {folder.folder} has checkpoints; resume=True goes on from the "
+                "newest, and another folder begins anew"
             )
         state = folder.newest(state.load)
     run = _Run(loss, optimizer, schedule, accumulate, evaluate, folder)
@@ -165,7 +168,8 @@ class _Run:
         """The state after a step, and what the step found."""
         loaded = list(itertools.islice(batches, self.accumulate))
         grads, found, statistics = self.gradients(state, loaded)
-        if not (math.isfinite(found.loss) and _core.all_finite(_tree.flatten(grads, buffers=False)[0])):
+        finite = _core.all_finite(_tree.flatten(grads, buffers=False)[0])
+        if not (finite and math.isfinite(found.loss)):
             self.diverged(state, loaded, found)
         lr = self.optimizer.lr
         if state.plateau is not None:
@@ -184,8 +188,8 @@ class _Run:
         return state, found._replace(step=step, lr=lr, grad_norm=memory.grad_norm)
 
     def gradients(self, state, loaded):
-        """The gradients of the batches of a step, weighted by their examples, what was measured, and
-        the model with new running statistics."""
+        """The gradients of the batches of a step, weighted by their examples, what was measured,
+        and the model with new running statistics."""
         examples = [inputs.shape[0] for inputs, *_ in loaded]
         key = state.key.fold_in(state.step)
         loss, metrics, total, statistics = 0.0, {}, None, None

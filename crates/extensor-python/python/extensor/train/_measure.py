@@ -1,4 +1,5 @@
-"""What is measured of classifiers: losses and accuracies, as functions that the loop can be given."""
+"""What is measured of classifiers: losses and accuracies, as functions that the loop can be
+given."""
 
 from .. import _core, nn, ops
 
@@ -19,8 +20,8 @@ def accuracy(logits, targets):
 
 
 def classification(label_smoothing=0.0):
-    """A loss function for `fit`: the mean cross-entropy, with the accuracy beside it, of any module,
-    with running statistics or without."""
+    """A loss function for `fit`: the mean cross-entropy, with the accuracy beside it, of any
+    module, with running statistics or without."""
     from ._fit import Measured
 
     def loss(model, inputs, targets, mode):
@@ -32,8 +33,8 @@ def classification(label_smoothing=0.0):
 
 
 def test(model, loader, loss=None):
-    """The means of the loss (by default that of `classification`) and of all it measures over an epoch
-    of the loader, in inference, as a dict."""
+    """The means of the loss (by default that of `classification`) and of all it measures over an
+    epoch of the loader, in inference, as a dict."""
     from ._fit import measured
 
     loss = classification() if loss is None else loss

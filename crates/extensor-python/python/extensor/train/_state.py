@@ -66,7 +66,8 @@ class State:
         return checkpoints.save(self.step, tree, about, best)
 
     def load(self, path):
-        """The state that a checkpoint holds; this one, before the first step, says what must be in it."""
+        """The state that a checkpoint holds; this one, before the first step, says what must be in
+        it."""
         tree = {"model": self.model, "optimizer": self.optimizer}
         if self.average is not None:
             tree["average"] = self.average.tree()
