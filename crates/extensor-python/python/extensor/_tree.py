@@ -4,8 +4,6 @@ A tree is taken apart into its leaves (the tensors) and a structure, and put tog
 structure and other leaves. It must not know what is done with the leaves.
 """
 
-import dataclasses
-
 from . import _core
 
 __all__ = ["flatten", "unflatten", "map", "leaves", "named_leaves", "Structure"]
@@ -75,16 +73,16 @@ def _fields(x):
     names = getattr(x, "__tree_fields__", None)
     if names is not None and not isinstance(x, type):
         return names() if callable(names) else names
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+    if hasattr(type(x), "__dataclass_fields__"):
+        import dataclasses  # whoever made the class has imported it already
+
         return [f.name for f in dataclasses.fields(x)]
     return None
 
 
 def _is_static(x, name):
-    if dataclasses.is_dataclass(x):
-        field = type(x).__dataclass_fields__.get(name)
-        return field is not None and bool(field.metadata.get("static"))
-    return False
+    field = getattr(type(x), "__dataclass_fields__", {}).get(name)
+    return field is not None and bool(field.metadata.get("static"))
 
 
 def flatten(tree, *, floats=True, buffers=True):
