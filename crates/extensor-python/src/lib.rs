@@ -6,6 +6,7 @@
 mod autodiff;
 mod backward;
 mod buffers;
+mod check;
 mod convert;
 mod create;
 mod dlpack;
@@ -27,6 +28,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::backward::Backward;
+    #[pymodule_export]
+    use crate::check::{PyReport, check_grad, check_gradient};
     #[pymodule_export]
     use crate::create::{arange, eye, full, linspace};
     #[pymodule_export]

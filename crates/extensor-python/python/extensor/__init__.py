@@ -14,3 +14,4 @@ globals().update(ops.EXTRA)
 
 from ._array_api import *  # noqa: E402, F403
 from ._autodiff import *  # noqa: E402, F403
+from ._check import *  # noqa: E402, F403
