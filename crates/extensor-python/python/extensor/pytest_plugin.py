@@ -1,35 +1,6 @@
-"""Fixtures for pytest: `check_grad` and `check_gradient` fail a test with their report.
+"""The fixtures of `pytest_extensor`, for those who load them by hand: `-p extensor.pytest_plugin`.
 
-It is loaded with every run of pytest, so it imports nothing before a test asks for a fixture.
+It defines nothing: the plugin lies beside the package, so that pytest starts without importing it.
 """
 
-import pytest
-
-
-def _fixture(name):
-    try:
-        import extensor
-    except ImportError as error:  # a broken installation breaks only the tests that need it
-        pytest.skip(f"extensor cannot be imported: {error}")
-    check = getattr(extensor, name)
-
-    def checked(*args, **options):
-        __tracebackhide__ = True
-        report = check(*args, **options)
-        if not report.passed:
-            pytest.fail(str(report), pytrace=False)
-        return report
-
-    return checked
-
-
-@pytest.fixture(name="check_grad")
-def _check_grad():
-    """`extensor.check_grad`, which fails the test with its report unless it passes."""
-    return _fixture("check_grad")
-
-
-@pytest.fixture(name="check_gradient")
-def _check_gradient():
-    """`extensor.check_gradient`, which fails the test with its report unless it passes."""
-    return _fixture("check_gradient")
+from pytest_extensor import _check_grad, _check_gradient  # noqa: F401
