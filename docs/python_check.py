@@ -24,7 +24,7 @@ def gelu_backward(g, x):
 report = ex.check_gradient(gelu, gelu_backward, np.linspace(-3, 3, 8))
 print(report)
 
-from extensor._report import _HEAD, _cells  # noqa: E402
+from extensor._report import _HEAD, _cells, _sentence  # noqa: E402
 
 W, H = 540, 500
 
@@ -38,7 +38,7 @@ def card(left, background, ink):
         f'<text x="32" y="56" opacity="0.7">{escape(report.setting())}</text>',
     ]
     y = 80
-    for line in textwrap.wrap(f"It looks like this: {report.hint}.", 78):
+    for line in textwrap.wrap(_sentence(report.hint), 78):
         out.append(f'<text x="32" y="{y}" font-weight="600">{escape(line)}</text>')
         y += 17
     y += 8

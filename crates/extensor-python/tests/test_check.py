@@ -140,7 +140,7 @@ PLANTED = [
     ("one column", lambda x: np.exp(x), lambda g, x: g * np.exp(x) * np.array([1, 1, 1, 3.0]),
      (normal(3, 4),), "index along axis 1 of x is 3"),
     ("one argument", layer_norm, lambda g, x, w, b: (*layer_norm_backward(g, x, w, b)[:2], g.sum(0) * 2),
-     (normal(4, 6), normal(6), normal(6)), "factor 2 everywhere; only in bias: the gradient for x, weight are right"),
+     (normal(4, 6), normal(6), normal(6)), "factor 2 everywhere; only in bias: the gradients for x, weight are right"),
     ("gelu", gelu, gelu_backward_of_erf, (normal(6),), "approximation"),
 ]
 normal_9 = normal(9)

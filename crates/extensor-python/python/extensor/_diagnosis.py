@@ -142,8 +142,8 @@ def _where(wrong, rows, inside, names, fast):
     right = [n for n in dict.fromkeys(row.argument for row in rows) if n not in names]
     text = ""
     if right:
-        verb = "is" if len(right) == 1 else "are"
-        text = f"; only in {', '.join(names)}: the gradient for {', '.join(right)} {verb} right"
+        rest = "gradient for {} is" if len(right) == 1 else "gradients for {} are"
+        text = f"; only in {', '.join(names)}: the {rest.format(', '.join(right))} right"
     if fast or len(names) != 1 or len(wrong) == len(inside):
         return text
     count = f"{len(wrong)} of {len(inside)} elements"

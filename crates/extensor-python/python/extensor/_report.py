@@ -108,6 +108,8 @@ class Report:
             what = f"{self.checked} random directions through {self.elements} elements"
         else:
             what = f"{self.checked} of {self.elements} elements"
+        if self.problem == "wrong" and self.mode == "full":
+            return f"{self.dtype}, ε = {self.eps:.0e}"
         return f"{what}, {self.dtype}, ε = {self.eps:.0e}"
 
     def rows(self):
@@ -139,12 +141,17 @@ class Report:
         setting = self.setting()
         lines = [self.verdict() + (f" ({setting})" if setting else "")]
         rows, more = self.rows()
-        if rows:
+        if rows and self.passed:
+            (worst,) = rows
+            lines.append(
+                f"  largest error {worst.error:.1e}, at {_place(worst)}; allowed {worst.tolerance:.1e}"
+            )
+        elif rows:
             lines += ["", *_table(rows)]
         if more > 0:
             lines.append(f"  and {more} more")
         if self.hint:
-            lines += ["", *_wrapped(f"It looks like this: {self.hint}.")]
+            lines += ["", *_wrapped(_sentence(self.hint))]
         if self.steps and not self.passed:
             lines += ["", f"  error against ε, at {_place(self.worst)}", *self.plot()]
         remarks = self.remarks()
@@ -168,7 +175,8 @@ class Report:
         ys = [y for _, y in points] + [math.log10(max(self.worst.tolerance, 1e-300))]
         low, high = math.floor(min(ys) - 0.2), math.ceil(max(ys) + 0.2)
         xs = [x for x, _ in points]
-        return min(xs), max(xs), low, max(high, low + 3)
+        high = max(high, low + 4)
+        return min(xs), max(xs), low, high + (high - low) % 2
 
     def plot(self):
         """The error against ε in characters."""
@@ -249,7 +257,7 @@ class Report:
             f'<div style="opacity: 0.7">{escape(self.setting())}</div>',
         ]
         if self.hint:
-            out.append(f'<div style="margin: 6px 0">It looks like this: <b>{escape(self.hint)}</b>.</div>')
+            out.append(f'<div style="margin: 6px 0; font-weight: 600">{escape(_sentence(self.hint))}</div>')
         rows, more = self.rows()
         if rows:
             style = "text-align: right; padding: 2px 12px 2px 0; font-variant-numeric: tabular-nums"
@@ -305,6 +313,10 @@ def _place(row):
     if row.index is None:
         return f"a random direction through {row.argument}"
     return f"{row.argument}{list(row.index)}" if row.index else row.argument
+
+
+def _sentence(hint):
+    return f"It looks like this: {hint}{'' if hint.endswith('?') else '.'}"
 
 
 def _power(k):
