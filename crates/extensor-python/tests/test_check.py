@@ -211,13 +211,12 @@ def gelu_function(torch):
 def test_torch_fast_gradcheck_passes_the_gelu_pair_that_is_caught_here():
     torch = pytest.importorskip("torch")
     gelu = gelu_function(torch)
-    missed = 0
-    for seed in range(20):
+    for seed in range(5):
         torch.manual_seed(seed)
         x = torch.randn(1024, dtype=torch.float64, requires_grad=True)
-        missed += torch.autograd.gradcheck(gelu.apply, x, fast_mode=True, raise_exception=False)
+        missed = torch.autograd.gradcheck(gelu.apply, x, fast_mode=True, raise_exception=False)
+        assert missed, "PyTorch became stricter: say so in docs/python-check.md"
         assert not ex.check_grad(gelu, x, mode="fast")
-    assert missed > 0, "PyTorch became stricter: say so in docs/python-check.md"
     report = ex.check_grad(gelu, x.detach()[:8])
     assert report.problem == "wrong" and report.worst.argument == "x" and report.name == "Gelu"
 
@@ -247,11 +246,10 @@ def test_a_hand_written_torch_function_with_a_bug_is_caught():
         @staticmethod
         def backward(ctx, grad_output):
             x, scale = ctx.saved_tensors
-            return grad_output * scale, grad_output * x  # the sum is missing
+            return grad_output * scale, grad_output * x
 
     x, scale = torch.randn(2, 3), torch.randn(3)
-    with pytest.raises(RuntimeError, match="shape"):  # torch itself sees this one
-        ex.check_grad(Scale, x, scale)
+    assert ex.check_grad(Scale, x, scale)  # torch's engine sums what was broadcast by itself
 
     class Wrong(Scale):
         @staticmethod
@@ -478,17 +476,17 @@ def test_options_are_checked():
 # -- Large inputs.
 
 
-def test_a_fast_check_finds_the_one_wrong_element_of_a_million():
-    x = np.random.default_rng(3).normal(size=(1000, 1000))
+def test_a_fast_check_finds_the_one_wrong_element_of_many():
+    x = np.random.default_rng(3).normal(size=(200, 300))
 
     def backward(g, x):
         grad = g * np.cos(x)
-        grad[617, 23] *= 1.5
+        grad[117, 23] *= 1.5
         return grad
 
     report = ex.check_gradient(np.sin, backward, x)
     assert report.mode == "fast" and report.problem == "wrong"
-    assert report.worst.index == (617, 23), report
+    assert report.worst.index == (117, 23), report
     assert ex.check_gradient(np.sin, lambda g, x: g * np.cos(x), x)
 
 

@@ -105,7 +105,8 @@ impl Check<'_> {
     /// found by halving the elements that a direction moves, always to the half with the larger
     /// error. If none of them is wrong by itself, the report stays as it is.
     pub fn locate(&self, report: &mut Report) -> Result<()> {
-        const SAMPLE: usize = 128;
+        // So many elements that they take about as long whatever the size of the inputs.
+        const WORK: usize = 1 << 21;
         let ends: Vec<usize> = self
             .analytic
             .iter()
@@ -115,7 +116,7 @@ impl Check<'_> {
             })
             .collect();
         let total = ends.last().copied().unwrap_or(0);
-        let count = SAMPLE.min(total);
+        let count = (WORK / total.max(1)).clamp(8, 128).min(total);
         let mut numbers: Vec<usize> = (0..count).map(|i| i * total / count).collect();
         numbers.push(self.halve(&ends, total)?);
         numbers.sort_unstable();
@@ -155,15 +156,19 @@ impl Check<'_> {
                 }
             }
             let numeric = self.subject.central(&Line::Direction(&masked), self.eps)?.value;
-            Ok((self.project(&masked) - numeric).abs())
+            Ok(self.project(&masked) - numeric)
         };
         let (mut low, mut high) = (0, total);
+        let mut all = error(low, high)?;
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            if error(low, middle)? >= error(middle, high)? {
-                high = middle;
+            let left = error(low, middle)?;
+            // Errors of derivatives add up as derivatives do.
+            let right = all - left;
+            if left.abs() >= right.abs() {
+                (high, all) = (middle, left);
             } else {
-                low = middle;
+                (low, all) = (middle, right);
             }
         }
         Ok(low)
