@@ -85,7 +85,7 @@ macro_rules! bitwise {
                     }
                 },
                 errors: |bad| {
-                    let [a, b] = [2, 3].map(|n| bad.ones(&[n], if $wrong.is_float() { DType::I64 } else { DType::F64 }));
+                    let [a, b] = [2, 3].map(|n| bad.ones(&[n], if $wrong == DType::I64 { DType::F64 } else { DType::I64 }));
                     bad.add([a, b], Params::new(), "shapes [2] and [3] do not broadcast");
                     let wrong = bad.ones(&[2], $wrong);
                     bad.add([wrong.clone(), wrong], Params::new(), $message);
@@ -252,8 +252,8 @@ macro_rules! unary_bits {
             }
             fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
                 let mut specs = infer_unary(stringify!($name), inputs[0], Takes::$takes)?;
-                let $dtype = specs[0].dtype;
-                specs[0].dtype = $result;
+                let result: fn(DType) -> DType = |$dtype| $result;
+                specs[0].dtype = result(specs[0].dtype);
                 Ok(specs)
             }
             fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
