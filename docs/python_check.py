@@ -26,7 +26,7 @@ print(report)
 
 from extensor._report import _HEAD, _cells, _sentence  # noqa: E402
 
-W, H = 540, 500
+W, H = 560, 520
 
 
 def card(left, background, ink):
@@ -38,11 +38,11 @@ def card(left, background, ink):
         f'<text x="32" y="56" opacity="0.7">{escape(report.setting())}</text>',
     ]
     y = 80
-    for line in textwrap.wrap(_sentence(report.hint), 78):
+    for line in textwrap.wrap(_sentence(report.hint), 70):
         out.append(f'<text x="32" y="{y}" font-weight="600">{escape(line)}</text>')
         y += 17
     y += 8
-    columns = [32, 96, 240, 345, 430, 510]
+    columns = [32, 98, 256, 370, 452, 530]
     for number, cells in enumerate([_HEAD, *map(_cells, report.rows()[0])]):
         for k, (cell, x) in enumerate(zip(cells, columns)):
             anchor = "start" if k < 2 else "end"

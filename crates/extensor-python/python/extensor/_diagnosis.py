@@ -33,7 +33,7 @@ def wrong_hint(comparisons, shapes, fast):
     rows = [row for row in comparisons if row.index is not None]
     wrong = [row for row in rows if not row.error <= row.tolerance]
     if not wrong:
-        return None
+        return "the gradient of another function: the error does not fall with ε"
     names = list(dict.fromkeys(row.argument for row in wrong))
     inside = [row for row in rows if row.argument in names]
     found = (

@@ -70,6 +70,7 @@ class Report:
 
     def raise_if_failed(self):
         """Raises AssertionError with the report unless the gradient is right."""
+        __tracebackhide__ = True
         if not self.passed:
             raise AssertionError(f"\n{self}")
 
@@ -170,9 +171,19 @@ class Report:
         least = min((s.error for s in finite if s.error > 0), default=1e-16)
         return [(math.log10(s.eps), math.log10(max(s.error, least))) for s in finite]
 
+    def right_points(self):
+        """What `points` would be if the gradient were what differences settle at."""
+        if self.problem != "wrong":
+            return []
+        right = self.worst.numeric
+        least = max(abs(right) * 1e-16, 1e-16)
+        steps = [(s.eps, abs(s.numeric - right)) for s in self.steps if math.isfinite(s.numeric)]
+        return [(math.log10(eps), math.log10(max(error, least))) for eps, error in steps]
+
     def bounds(self, points):
         """The decades that a plot spans: of ε, and of errors with what is allowed."""
-        ys = [y for _, y in points] + [math.log10(max(self.worst.tolerance, 1e-300))]
+        ys = [y for _, y in points + self.right_points()]
+        ys.append(math.log10(max(self.worst.tolerance, 1e-300)))
         low, high = math.floor(min(ys) - 0.2), math.ceil(max(ys) + 0.2)
         xs = [x for x, _ in points]
         high = max(high, low + 4)
@@ -190,6 +201,8 @@ class Report:
         grid = [[" "] * wide for _ in range(height + 1)]
         allowed = row(math.log10(max(self.worst.tolerance, 1e-300)))
         grid[allowed] = ["┄"] * wide
+        for x, y in self.right_points():
+            grid[row(y)][column(x)] = "○"
         for x, y in points:
             grid[row(y)][column(x)] = "●"
         lines = []
@@ -200,6 +213,8 @@ class Report:
         lines.append(f"  {'':>8} └{'─' * (wide + 1)}")
         first, last = f"1e{left:+03.0f}", f"1e{right:+03.0f}"
         lines.append(f"  {'':>8}   {first}{'ε':^{wide - len(first) - len(last)}}{last}")
+        if self.right_points():
+            lines.append(f"  {'':>8}   ● your gradient   ○ what a right gradient would give")
         return lines
 
     def svg(self):
@@ -231,7 +246,16 @@ class Report:
                 f'<text x="{x0 - 7}" y="{py(k) + 4:.1f}" text-anchor="end" opacity="0.75">{_power(k)}</text>'
             )
         allowed = py(math.log10(max(self.worst.tolerance, 1e-300)))
-        line = " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in points)
+        curve = lambda points: " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in points)
+        line, right_line = curve(points), curve(self.right_points())
+        if right_line:
+            out += [
+                f'<polyline points="{right_line}" fill="none" stroke="#8a8f98" stroke-width="1.6" '
+                f'stroke-linejoin="round"/>',
+                f'<text x="{x1}" y="{height - 6}" text-anchor="end" fill="#8a8f98">'
+                "what a right gradient gives</text>",
+                f'<text x="{x0}" y="{height - 6}" fill="{colour}">your gradient</text>',
+            ]
         out += [
             f'<line x1="{x0}" y1="{allowed:.1f}" x2="{x1}" y2="{allowed:.1f}" stroke="#4a90d9" '
             f'stroke-width="1.5" stroke-dasharray="5 4"/>',
@@ -289,6 +313,8 @@ _HINTS = {
     "call; fix the seed inside, or take the random numbers as an argument",
     "taylor": "right at every element looked at and yet not the gradient: does the function jump nearby",
     "forward": "the function loses its digits in this precision",
+    "unresolved": "the function is too rough, or its values too large beside its slope, for differences "
+    "to tell; try another eps, or inputs of ordinary size",
 }
 
 _HEAD = ["argument", "index", "your gradient", "differences", "error", "allowed"]
