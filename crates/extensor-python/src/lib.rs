@@ -7,6 +7,7 @@ mod autodiff;
 mod average;
 mod backward;
 mod buffers;
+mod check;
 mod convert;
 mod create;
 mod data;
@@ -38,6 +39,8 @@ mod _core {
     use crate::average::PyAverage;
     #[pymodule_export]
     use crate::backward::Backward;
+    #[pymodule_export]
+    use crate::check::{PyReport, check_grad, check_gradient};
     #[pymodule_export]
     use crate::create::{arange, eye, full, linspace};
     #[pymodule_export]

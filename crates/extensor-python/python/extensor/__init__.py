@@ -15,6 +15,7 @@ globals().update(ops.EXTRA)
 
 from ._array_api import *  # noqa: E402, F403
 from ._autodiff import *  # noqa: E402, F403
+from ._check import *  # noqa: E402, F403
 
 # Imported when they are asked for first: whoever wants an array does not wait for them.
 _LATER = ("data", "io", "nn", "optim", "progress", "train")
