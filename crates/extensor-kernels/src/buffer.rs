@@ -99,6 +99,9 @@ impl Buffer {
         if let Some(start) = recycled {
             return Some((Buffer { start, bytes, owner: Owner::Own(capacity) }, false));
         }
+        if !affordable(capacity) {
+            return None;
+        }
         let start = allocate(capacity)?;
         Some((Buffer { start, bytes, owner: Owner::Own(capacity) }, true))
     }
@@ -354,6 +357,36 @@ fn default_limit() -> usize {
     asked.map_or_else(|| physical_memory() / 4, |mib| mib.saturating_mul(1 << 20))
 }
 
+/// From this size on a buffer is compared with the memory that there is.
+const WEIGHED: usize = 1 << 30;
+
+/// Whether the machine has so much memory to give. It would often map more, and then end the process
+/// that writes to it.
+#[inline]
+fn affordable(capacity: usize) -> bool {
+    if capacity < WEIGHED || capacity <= available_memory() {
+        return true;
+    }
+    // What is kept for reuse may be what is missing.
+    let pool = pool();
+    pool.shelves.lock().unwrap_or_else(|e| e.into_inner()).shrink(0);
+    capacity <= available_memory()
+}
+
+/// Bytes that can be had: of the machine, or of what its limits leave to this process.
+fn available_memory() -> usize {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let free = read("/proc/meminfo").and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        let kib: usize = line.split_whitespace().next()?.parse().ok()?;
+        Some(kib.saturating_mul(1024))
+    });
+    let limit = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+        .into_iter()
+        .find_map(|path| read(path)?.trim().parse::<usize>().ok());
+    free.unwrap_or_else(physical_memory).min(limit.unwrap_or(usize::MAX))
+}
+
 #[cfg(unix)]
 fn physical_memory() -> usize {
     // SAFETY: sysconf only reads its argument.
@@ -450,6 +483,15 @@ mod tests {
     fn impossible_sizes_are_none_and_not_an_abort() {
         assert!(Buffer::new(usize::MAX / 2 - 4096).is_none());
         assert!(Buffer::zeroed(1 << 60).is_none());
+    }
+
+    #[test]
+    fn more_than_the_machine_has_is_refused_before_it_is_mapped() {
+        let available = available_memory();
+        assert!(available > 1 << 20, "{available}");
+        assert!(affordable(WEIGHED - 1));
+        assert!(!affordable(physical_memory().saturating_mul(2).max(WEIGHED)));
+        assert!(Buffer::zeroed(physical_memory().saturating_mul(2).max(WEIGHED)).is_none());
     }
 
     #[test]

@@ -56,10 +56,12 @@ impl<'py> Given<'py> {
     }
 }
 
+/// How many ways to complete the inputs are tried.
+const MOST_WAYS: usize = 1000;
+
 /// A tensor of a shape that takes no memory.
 fn outline(shape: &Shape, dtype: DType) -> PyResult<Tensor> {
-    let one = Tensor::zeros(Shape::scalar(), dtype).or_raise()?;
-    extensor::broadcast_to(&one, shape).or_raise()
+    operation::husk(shape, dtype).or_raise()
 }
 
 impl Backward {
@@ -191,19 +193,50 @@ impl Backward {
                 (None, None) => None,
             });
         }
-        // Which of the shapes that could be meant the operation accepts, and answers with the
-        // gradients' shapes.
-        for i in 0..inputs.len() {
-            let absent = inputs[i].is_none() && !self.names.contains(&record.inputs[i].name);
-            if !absent {
-                continue;
+        self.filled(given, op, grads, inputs, input_dtype)
+    }
+
+    /// The inputs with outlines in place of those that the rule does not ask for: of the shapes that
+    /// could be meant, the first that the operation accepts and answers with the gradients' shapes.
+    fn filled(
+        &self,
+        given: &Given<'_>,
+        op: &dyn Operation,
+        grads: &[Tensor],
+        mut inputs: Vec<Option<Tensor>>,
+        dtype: DType,
+    ) -> PyResult<Vec<Option<Tensor>>> {
+        let all = self.record.inputs;
+        let absent = |i: usize| inputs[i].is_none() && !self.names.contains(&all[i].name);
+        let free: Vec<usize> = (0..all.len()).filter(|&i| absent(i)).collect();
+        if free.is_empty() {
+            return Ok(inputs);
+        }
+        // An optional input that has a gradient gets one; others are there only if they must be.
+        let last = |keep: &dyn Fn(&Input) -> bool| all.iter().rposition(keep).map_or(0, |i| i + 1);
+        let lengths = [
+            last(&|i| i.differentiable),
+            all.len(),
+            last(&|i| i.count != Count::Optional),
+        ];
+        let shapes = self.candidates(given, grads, &inputs);
+        for length in lengths {
+            let within: Vec<usize> = free.iter().copied().filter(|&i| i < length).collect();
+            let ways = shapes.len().saturating_pow(within.len() as u32).min(MOST_WAYS);
+            for way in 0..ways {
+                let (mut trial, mut rest) = (inputs[..length].to_vec(), way);
+                for &i in &within {
+                    trial[i] = Some(outline(&shapes[rest % shapes.len()], dtype)?);
+                    rest /= shapes.len();
+                }
+                if self.accepts(op, &trial, grads) {
+                    return Ok(trial);
+                }
             }
-            let found = self.candidates(given, grads, &inputs).into_iter().find_map(|shape| {
-                let mut trial = inputs.clone();
-                trial[i] = Some(outline(&shape, input_dtype).ok()?);
-                self.accepts(op, &trial, grads).then(|| trial[i].take())
-            });
-            inputs[i] = found.flatten();
+        }
+        // Nothing fits: the operation says what is wrong.
+        for &i in free.iter().filter(|&&i| all[i].count != Count::Optional) {
+            inputs[i] = Some(outline(&shapes[0], dtype)?);
         }
         Ok(inputs)
     }
@@ -247,6 +280,11 @@ impl Backward {
 
     fn accepts(&self, op: &dyn Operation, inputs: &[Option<Tensor>], grads: &[Tensor]) -> bool {
         let given: Vec<&Tensor> = inputs.iter().map_while(Option::as_ref).collect();
+        if inputs[given.len()..].iter().any(Option::is_some)
+            || self.record.expect_inputs(given.len()).is_err()
+        {
+            return false;
+        }
         let Ok(specs) = op.infer(&given) else { return false };
         let results = self.record.results(specs.len());
         results == grads.len()
@@ -314,9 +352,22 @@ impl Backward {
                 Some(name) => given.tensor(name)?,
                 None => None,
             };
-            outputs.push(match tensor {
-                Some(tensor) => tensor,
-                None => outline(&spec.shape, spec.dtype)?,
+            outputs.push(match (tensor, name) {
+                (Some(tensor), Some(argument)) => {
+                    let op = self.name();
+                    if *tensor.shape() != spec.shape {
+                        let (expected, got) = (spec.shape.to_string(), tensor.shape().clone());
+                        return Err(extensor::Error::Shape { op, argument, expected, got })
+                            .or_raise();
+                    }
+                    if tensor.dtype() != spec.dtype {
+                        let (expected, got) = (spec.dtype.name(), tensor.dtype());
+                        return Err(extensor::Error::DType { op, argument, expected, got })
+                            .or_raise();
+                    }
+                    tensor
+                }
+                _ => outline(&spec.shape, spec.dtype)?,
             });
         }
         Ok(outputs)
@@ -348,8 +399,12 @@ impl Backward {
         }
         let op = self.operation(&given)?;
         let inputs = self.inputs(&given, &*op, &grads)?;
-        let inputs: Vec<Tensor> = inputs.into_iter().map_while(|x| x).collect();
-        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        let count = inputs.iter().rposition(Option::is_some).map_or(0, |i| i + 1);
+        if let Some(i) = inputs[..count].iter().position(Option::is_none) {
+            let missing = operation::input_name(self.record, i);
+            return Err(PyTypeError::new_err(format!("{}: {missing} must be given", self.name())));
+        }
+        let inputs: Vec<&Tensor> = inputs.iter().flatten().collect();
         self.record.expect_inputs(inputs.len()).or_raise()?;
         let outputs = self.outputs(&given, &*op, &inputs)?;
         let outputs: Vec<&Tensor> = outputs.iter().collect();

@@ -106,8 +106,11 @@ pub fn value(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Value> {
     {
         let items: Vec<Bound<'_, PyAny>> = object.try_iter()?.collect::<PyResult<_>>()?;
         let pair = |item: &Bound<'_, PyAny>| -> PyResult<(i64, i64)> {
-            let (a, b): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
-            Ok((int(name, &a)?, int(name, &b)?))
+            let both: Vec<Bound<'_, PyAny>> = item.try_iter()?.collect::<PyResult<_>>()?;
+            match both.as_slice() {
+                [a, b] => Ok((int(name, a)?, int(name, b)?)),
+                _ => Err(PyValueError::new_err(format!("{name}: expected pairs of whole numbers"))),
+            }
         };
         if items.iter().any(|item| item.cast::<PyTuple>().is_ok() || item.cast::<PyList>().is_ok())
         {
