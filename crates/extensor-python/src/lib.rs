@@ -42,7 +42,7 @@ mod _core {
     #[pymodule_export]
     use crate::search::{nonzero, unique};
     #[pymodule_export]
-    use crate::tensor::{PyTensor, asarray, tensor_of_bytes};
+    use crate::tensor::{PyTensor, asarray, shares_memory, tensor_of_bytes};
 
     use extensor::DType;
     use pyo3::prelude::*;

@@ -617,3 +617,9 @@ pub fn asarray(
     }
     Ok(PyTensor(found))
 }
+
+/// Whether two tensors look at the same memory.
+#[pyfunction]
+pub fn shares_memory(a: &PyTensor, b: &PyTensor) -> bool {
+    a.0.shares_memory_with(&b.0)
+}

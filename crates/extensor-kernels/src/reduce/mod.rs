@@ -23,7 +23,7 @@ pub use classes::{RowSums, Scores, Targets, class_gradients, class_losses};
 pub use fold::{Arithmetic, Extremes, maximum, minimum, product, sum};
 pub use mapped::{map_sum, slice_mean};
 pub use real::{Floats, float_product, float_sum, logsumexp, mean, norm, std, variance};
-pub use scan::{Scans, cumsum};
+pub use scan::{Scans, cumprod, cumsum, recurrence};
 
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};

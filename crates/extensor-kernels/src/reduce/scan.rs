@@ -1,32 +1,42 @@
-//! Running sums.
+//! Running sums and products, and what both are special cases of.
 
-use super::{BLOCK, PACK, Room, in_tasks};
-use crate::native::Compute;
-use crate::par::Shared;
+use super::{BLOCK, PACK, Room, TASK, in_tasks};
+use crate::native::{Compute, Native};
+use crate::number::Real;
+use crate::par::{Shared, parallel_chunks};
 use crate::view::{Gather, View};
 use half::{bf16, f16};
 use std::num::Wrapping;
 
-/// A type that running sums can be made of.
+/// A type that running sums and products can be made of.
 pub trait Scans: Compute {
-    /// The sum so far, more exact than the type itself.
+    /// The sum or product so far, more exact than the type itself.
     type Run: Copy;
     /// No sum yet.
-    const START: Self::Run;
+    const ZERO: Self::Run;
+    /// No product yet.
+    const ONE: Self::Run;
     /// One number more.
     fn add(run: Self::Run, x: Self::Wide) -> Self::Run;
-    /// The sum, rounded.
+    /// One factor more.
+    fn times(run: Self::Run, x: Self::Wide) -> Self::Run;
+    /// The sum or product, rounded.
     fn value(run: Self::Run) -> Self;
 }
 
 macro_rules! scans {
-    ($($t:ty, $wide:ty: $run:ty = $start:expr, |$s:ident, $x:ident| $add:expr, |$r:ident| $value:expr;)*) => {$(
+    ($($t:ty, $wide:ty: $run:ty = $zero:expr, $one:expr, |$s:ident, $x:ident| $add:expr, $times:expr, |$r:ident| $value:expr;)*) => {$(
         impl Scans for $t {
             type Run = $run;
-            const START: $run = $start;
+            const ZERO: $run = $zero;
+            const ONE: $run = $one;
             #[inline(always)]
             fn add($s: $run, $x: $wide) -> $run {
                 $add
+            }
+            #[inline(always)]
+            fn times($s: $run, $x: $wide) -> $run {
+                $times
             }
             #[inline(always)]
             fn value($r: $run) -> $t {
@@ -37,14 +47,14 @@ macro_rules! scans {
 }
 
 scans! {
-    f16, f32: f64 = 0.0, |s, x| s + f64::from(x), |r| f16::from_f64(r);
-    bf16, f32: f64 = 0.0, |s, x| s + f64::from(x), |r| bf16::from_f64(r);
-    f32, f32: f64 = 0.0, |s, x| s + f64::from(x), |r| r as f32;
-    f64, f64: [f64; 2] = [0.0; 2], |s, x| compensated(s, x), |r| r[0] + r[1];
-    Wrapping<u8>, Wrapping<u8>: Wrapping<u8> = Wrapping(0), |s, x| s + x, |r| r;
-    Wrapping<u16>, Wrapping<u16>: Wrapping<u16> = Wrapping(0), |s, x| s + x, |r| r;
-    Wrapping<u32>, Wrapping<u32>: Wrapping<u32> = Wrapping(0), |s, x| s + x, |r| r;
-    Wrapping<u64>, Wrapping<u64>: Wrapping<u64> = Wrapping(0), |s, x| s + x, |r| r;
+    f16, f32: f64 = 0.0, 1.0, |s, x| s + f64::from(x), s * f64::from(x), |r| f16::from_f64(r);
+    bf16, f32: f64 = 0.0, 1.0, |s, x| s + f64::from(x), s * f64::from(x), |r| bf16::from_f64(r);
+    f32, f32: f64 = 0.0, 1.0, |s, x| s + f64::from(x), s * f64::from(x), |r| r as f32;
+    f64, f64: [f64; 2] = [0.0; 2], [1.0, 0.0], |s, x| compensated(s, x), multiplied(s, x), |r| r[0] + r[1];
+    Wrapping<u8>, Wrapping<u8>: Wrapping<u8> = Wrapping(0), Wrapping(1), |s, x| s + x, s * x, |r| r;
+    Wrapping<u16>, Wrapping<u16>: Wrapping<u16> = Wrapping(0), Wrapping(1), |s, x| s + x, s * x, |r| r;
+    Wrapping<u32>, Wrapping<u32>: Wrapping<u32> = Wrapping(0), Wrapping(1), |s, x| s + x, s * x, |r| r;
+    Wrapping<u64>, Wrapping<u64>: Wrapping<u64> = Wrapping(0), Wrapping(1), |s, x| s + x, s * x, |r| r;
 }
 
 /// The sum and what rounding took from it, by Knuth's two-sum: the error does not grow with length.
@@ -57,19 +67,76 @@ fn compensated([sum, lost]: [f64; 2], x: f64) -> [f64; 2] {
     [next, if next.is_finite() { lost + error } else { 0.0 }]
 }
 
+/// The product and what rounding took from it.
+#[inline(always)]
+fn multiplied([product, lost]: [f64; 2], x: f64) -> [f64; 2] {
+    let next = product * x;
+    let error = product.mul_add(x, -next);
+    // Beyond the finite numbers nothing is lost.
+    [next, if next.is_finite() { lost.mul_add(x, error) } else { 0.0 }]
+}
+
 /// `out[…, i, …] = x[…, 0, …] + … + x[…, i, …]` along `axis`, or from the end if `reverse`.
 ///
 /// # Panics
 /// If there is no such axis, or if `out` has not as many elements as `x`.
 pub fn cumsum<T: Scans>(x: View<'_, T>, axis: usize, reverse: bool, out: &mut [T]) {
-    assert_eq!(out.len(), x.len(), "cumsum: the number of results");
+    scan::<T, false>(x, axis, reverse, out);
+}
+
+/// `out[…, i, …] = x[…, 0, …] · … · x[…, i, …]` along `axis`.
+///
+/// # Panics
+/// As [`cumsum`].
+pub fn cumprod<T: Scans>(x: View<'_, T>, axis: usize, out: &mut [T]) {
+    scan::<T, true>(x, axis, false, out);
+}
+
+/// `out[i] = b[i] + a[i]·out[i − 1]` along the middle axis of `[_, rows, inner]`, or
+/// `b[i] + a[i]·out[i + 1]` if `reverse`. What comes before the first is nothing: its `a` is not read.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn recurrence<T: Real + Native>(
+    a: &[T],
+    b: &[T],
+    [rows, inner]: [usize; 2],
+    reverse: bool,
+    out: &mut [T],
+) {
+    assert!([a.len(), b.len()] == [out.len(); 2], "recurrence: the lengths");
+    let size = rows * inner;
+    if size == 0 {
+        return;
+    }
+    parallel_chunks(out, (TASK / size).max(1) * size, |start, out| {
+        for (k, out) in out.chunks_mut(size).enumerate() {
+            let from = start + k * size;
+            let (a, b) = (&a[from..from + size], &b[from..from + size]);
+            for step in 0..rows {
+                let row = if reverse { rows - 1 - step } else { step };
+                for i in row * inner..(row + 1) * inner {
+                    out[i] = if step == 0 {
+                        b[i]
+                    } else {
+                        let before = if reverse { i + inner } else { i - inner };
+                        a[i].mul_add(out[before], b[i])
+                    };
+                }
+            }
+        }
+    });
+}
+
+fn scan<T: Scans, const PRODUCT: bool>(x: View<'_, T>, axis: usize, reverse: bool, out: &mut [T]) {
+    assert_eq!(out.len(), x.len(), "scan: the number of results");
     if out.is_empty() {
         return;
     }
     let shape = x.shape();
     let outer: usize = shape[..axis].iter().product();
     let inner: usize = shape[axis + 1..].iter().product();
-    let scan = Scan { x: Gather::new(&x), rows: shape[axis], inner, reverse };
+    let scan = Scan::<T, PRODUCT> { x: Gather::new(&x), rows: shape[axis], inner, reverse };
     let blocks = inner.div_ceil(BLOCK);
     let shared = Shared::new(out);
     in_tasks(outer * blocks, scan.rows * inner.min(BLOCK), |units| {
@@ -82,24 +149,29 @@ pub fn cumsum<T: Scans>(x: View<'_, T>, axis: usize, reverse: bool, out: &mut [T
     });
 }
 
-struct Scan<'a, T> {
+struct Scan<'a, T, const PRODUCT: bool> {
     x: Gather<'a, T>,
     rows: usize,
     inner: usize,
     reverse: bool,
 }
 
-impl<T: Scans> Scan<'_, T> {
+impl<T: Scans, const PRODUCT: bool> Scan<'_, T, PRODUCT> {
+    #[inline(always)]
+    fn step(run: T::Run, x: T::Wide) -> T::Run {
+        if PRODUCT { T::times(run, x) } else { T::add(run, x) }
+    }
+
     /// Running sums of numbers that lie behind each other.
     fn line(&self, mut run: T::Run, values: &[T::Wide], out: &mut [T]) -> T::Run {
         if self.reverse {
             for (out, &x) in out.iter_mut().zip(values).rev() {
-                run = T::add(run, x);
+                run = Self::step(run, x);
                 *out = T::value(run);
             }
         } else {
             for (out, &x) in out.iter_mut().zip(values) {
-                run = T::add(run, x);
+                run = Self::step(run, x);
                 *out = T::value(run);
             }
         }
@@ -115,7 +187,7 @@ impl<T: Scans> Scan<'_, T> {
         out: &Shared<T>,
     ) {
         let width = columns.len();
-        let mut runs = vec![T::START; width];
+        let mut runs = vec![if PRODUCT { T::ONE } else { <T as Scans>::ZERO }; width];
         // Rows that lie behind each other are read together.
         let together = if width == self.inner { (PACK / width).max(1) } else { 1 };
         let pieces = self.rows.div_ceil(together);
@@ -136,7 +208,7 @@ impl<T: Scans> Scan<'_, T> {
                 let part = k * width..(k + 1) * width;
                 let (values, out) = (&values[part.clone()], &mut out[part]);
                 for ((out, &x), run) in out.iter_mut().zip(values).zip(&mut runs) {
-                    *run = T::add(*run, x);
+                    *run = Self::step(*run, x);
                     *out = T::value(*run);
                 }
             }

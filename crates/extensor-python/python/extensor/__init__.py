@@ -7,10 +7,12 @@ its own name, with its explicit backward function (`relu`, `relu_backward`).
 
 from . import _core, ops
 from . import _tree as tree
+from ._standard import VERSIONS as _API_VERSIONS
 from ._core import DType, Key, Tensor, __version__, get_threads, set_threads
 
 # Operations that the standard lacks, and every explicit backward function, under their own names.
 globals().update(ops.EXTRA)
 
 from ._array_api import *  # noqa: E402, F403
+from ._array_api import __array_api_version__, __array_namespace_info__  # noqa: E402
 from ._autodiff import *  # noqa: E402, F403

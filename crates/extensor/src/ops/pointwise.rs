@@ -23,7 +23,12 @@ pub(crate) enum Takes {
 }
 
 impl Takes {
-    fn expect(self, op: &'static str, argument: &'static str, dtype: DType) -> Result<()> {
+    pub(crate) fn expect(
+        self,
+        op: &'static str,
+        argument: &'static str,
+        dtype: DType,
+    ) -> Result<()> {
         let (fits, expected) = match self {
             Takes::Floats => return dtype.expect_float(op, argument),
             Takes::Numbers => (dtype != DType::Bool, "a number type (not bool)"),

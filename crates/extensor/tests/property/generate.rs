@@ -122,7 +122,8 @@ fn pointwise_inputs(draw: &mut Draw, name: &str, rule: &pointwise::Pointwise) ->
 }
 
 fn matrices(draw: &mut Draw, name: &str) -> Vec<Array> {
-    let dtype = draw.float();
+    let whole = name != "linear" && draw.chance(3);
+    let dtype = if whole { draw.integer() } else { draw.float() };
     let dtypes = draw.promoting(dtype);
     let size = |draw: &mut Draw, most: usize| match draw.below(8) {
         0 if draw.chance(2) => 0,
@@ -176,16 +177,25 @@ fn small_pair(draw: &mut Draw) -> [Vec<usize>; 2] {
 /// An input and parameters of a reduction.
 fn reduced(draw: &mut Draw, name: &'static str) -> (Array, Params) {
     let dtype = match name {
-        "any" | "all" => DType::Bool,
-        "sum" | "max_reduce" | "min_reduce" | "prod" | "cumsum" | "argmax" | "argmin" => {
-            draw.number()
-        }
+        "any" | "all" => draw.anything(),
+        "sum" | "max_reduce" | "min_reduce" | "prod" | "cumsum" | "cumprod" | "argmax"
+        | "argmin" => draw.number(),
         _ => draw.float(),
     };
-    if name == "cumsum" {
-        let shape = draw.shape_of(1);
+    if matches!(name, "cumsum" | "cumprod") {
+        let mut shape = draw.shape_of(1);
         let axis = axis(draw, shape.len());
-        let x = draw.array(&shape, dtype, [-3.0, 3.0]);
+        let mut range = [-3.0, 3.0];
+        if name == "cumprod" {
+            // The reference for the gradient takes the square of the length.
+            let at = axis.rem_euclid(shape.len() as i64) as usize;
+            shape[at] = shape[at].min(200);
+            range = if shape[at] > 7 { [0.98, 1.02] } else { [-1.5, 1.5] };
+        }
+        let mut x = draw.array(&shape, dtype, range);
+        if name == "cumprod" && draw.chance(2) {
+            draw.sprinkle(&mut x, &[0.0, 1.0, -1.0, 0.5]);
+        }
         return (x, Params::new().with("axis", axis));
     }
     let mut shape = draw.shape();
@@ -207,7 +217,9 @@ fn reduced(draw: &mut Draw, name: &'static str) -> (Array, Params) {
         if name == "prod" && shape.iter().any(|&s| s > 7) { [0.98, 1.02] } else { [-3.0, 3.0] };
     let mut x = draw.array(&shape, dtype, range);
     match name {
-        "max_reduce" | "min_reduce" | "argmax" | "argmin" | "prod" if draw.chance(2) => {
+        "max_reduce" | "min_reduce" | "argmax" | "argmin" | "prod" | "any" | "all"
+            if draw.chance(2) =>
+        {
             draw.sprinkle(&mut x, &PLAIN);
         }
         "max_reduce" | "min_reduce" | "argmax" | "argmin" | "sum" | "mean" if draw.chance(4) => {

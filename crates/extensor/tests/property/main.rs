@@ -23,6 +23,7 @@ mod pooling;
 mod reduction;
 mod reference;
 mod scatter;
+mod sorting;
 mod unary;
 
 use case::Case;

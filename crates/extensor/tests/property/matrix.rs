@@ -78,6 +78,14 @@ fn stored(call: &Call, b: &[usize], at: usize) -> usize {
 pub fn forward(call: &Call) -> Expected {
     let [a, b, shape] = as_product(call);
     let dtype = call.promoted(0..call.inputs.len());
+    if dtype.is_int() {
+        let (x, w) = (call.inputs[0].integers(), call.inputs[1].integers());
+        let mut sums = vec![0i128; shape.iter().product()];
+        products(&a, &b, |i, j, k| {
+            sums[k] = wrap(sums[k] + wrap(x[i].wrapping_mul(w[j]), dtype), dtype)
+        });
+        return Expected { shape, dtype, values: Wanted::Integers(sums) };
+    }
     let (x, w) = (call.inputs[0].floats(), call.inputs[1].floats());
     let mut sums = vec![Sum::default(); shape.iter().product()];
     if let Some(bias) = call.inputs.get(2) {

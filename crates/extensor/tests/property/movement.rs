@@ -6,7 +6,7 @@ use crate::reference::{Call, index, summed, summed_in_turn};
 use crate::scatter;
 use extensor::params::Value;
 
-pub const NAMES: [&str; 21] = [
+pub const NAMES: [&str; 23] = [
     "reshape",
     "transpose",
     "broadcast_to",
@@ -19,6 +19,8 @@ pub const NAMES: [&str; 21] = [
     "slice",
     "flip",
     "tile",
+    "repeat",
+    "roll",
     "pad",
     "gather",
     "take",
@@ -168,6 +170,26 @@ fn moved(call: &Call) -> Vec<Moved> {
                 Some(own.iter().zip(shape).map(|(&k, &s)| k % s).collect())
             })
         }
+        "repeat" => {
+            let (axis, repeats) = (call.axis("axis", n), sizes(call, "repeats"));
+            let often = |i: usize| repeats[if repeats.len() == 1 { 0 } else { i }] as usize;
+            let copies = |i: usize| std::iter::repeat_n(i, often(i));
+            let picked: Vec<usize> = (0..shape[axis]).flat_map(copies).collect();
+            let to = with(shape, axis, picked.len());
+            from_first(call, to, |i| Some(with(i, axis, picked[i[axis]])))
+        }
+        "roll" => {
+            let (shifts, axes) = (sizes(call, "shifts"), sizes(call, "axes"));
+            from_first(call, shape.clone(), |i| {
+                let mut from: Vec<i64> = i.iter().map(|&k| k as i64).collect();
+                for (k, &axis) in axes.iter().enumerate() {
+                    let axis = index(axis, n);
+                    let shift = shifts[if shifts.len() == 1 { 0 } else { k }];
+                    from[axis] = (from[axis] - shift).rem_euclid(shape[axis] as i64);
+                }
+                Some(from.iter().map(|&k| k as usize).collect())
+            })
+        }
         "pad" => {
             let Value::Pairs(pads) = call.param("pads") else { panic!("no pads") };
             let to = shape.iter().zip(pads).map(|(&s, p)| s + (p.0 + p.1) as usize).collect();
@@ -305,7 +327,7 @@ pub fn backward(call: &Call, grads: &[Array]) -> Vec<Option<Expected>> {
         }
     }
     // What is picked several times is added up in turn, other repetitions in blocks.
-    let picked = matches!(call.name, "gather" | "take" | "embedding");
+    let picked = matches!(call.name, "gather" | "take" | "embedding" | "repeat");
     let near = |sum: &Sum, dtype| {
         if picked { summed_in_turn(sum, dtype) } else { summed(sum, 0.0, dtype) }
     };

@@ -15,7 +15,7 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
     let none = Params::new();
     let dtype = draw.anything();
     let least = match name {
-        "slice" | "concatenate" | "split" | "gather" | "take" | "scatter_add" => 1,
+        "slice" | "concatenate" | "split" | "gather" | "take" | "scatter_add" | "repeat" => 1,
         "tril" | "triu" => 2,
         _ => 0,
     };
@@ -90,6 +90,23 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
             let repeats: Vec<i64> =
                 (0..count).map(|_| if small { draw.below(4) } else { 1 } as i64).collect();
             (vec![x], none.with("repeats", repeats))
+        }
+        "repeat" => {
+            let along = axis(draw, n);
+            let size = shape[along.rem_euclid(n as i64) as usize];
+            let most = if x.len() < 1000 { 4 } else { 2 };
+            let count = if draw.chance(2) { 1 } else { size };
+            let repeats: Vec<i64> = (0..count).map(|_| draw.below(most) as i64).collect();
+            (vec![x], none.with("repeats", repeats).with("axis", along))
+        }
+        "roll" => {
+            let mut axes = signed(draw, n);
+            if draw.chance(4) && n > 0 {
+                axes.push(axis(draw, n));
+            }
+            let count = if draw.chance(3) { 1 } else { axes.len() };
+            let shifts: Vec<i64> = (0..count).map(|_| draw.between(-9, 9)).collect();
+            (vec![x], none.with("shifts", shifts).with("axes", axes))
         }
         "pad" => {
             let pads = (0..n).map(|_| (draw.between(0, 3), draw.between(0, 3))).collect();

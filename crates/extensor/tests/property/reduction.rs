@@ -4,7 +4,7 @@ use crate::array::*;
 use crate::reference::{Call, index, summed, summed_in_turn};
 use extensor::DType;
 
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 15] = [
     "sum",
     "mean",
     "max_reduce",
@@ -15,6 +15,7 @@ pub const NAMES: [&str; 14] = [
     "logsumexp",
     "norm",
     "cumsum",
+    "cumprod",
     "argmax",
     "argmin",
     "any",
@@ -42,8 +43,10 @@ fn groups(call: &Call) -> (Vec<usize>, Vec<Vec<usize>>) {
 
 pub fn forward(call: &Call) -> Expected {
     let x = &call.inputs[0];
-    if call.name == "cumsum" {
-        return cumsum(call, x, false);
+    match call.name {
+        "cumsum" => return cumsum(call, x, false),
+        "cumprod" => return cumprod(call, x),
+        _ => {}
     }
     let (shape, groups) = groups(call);
     let (dtype, values) = match (&x.values, call.name) {
@@ -53,7 +56,10 @@ pub fn forward(call: &Call) -> Expected {
             (DType::I64, Wanted::Integers(groups.iter().map(one).collect()))
         }
         (_, "any" | "all") => {
-            let truth = |&k: &usize| x.integers()[k] != 0;
+            let truth = |&k: &usize| match &x.values {
+                Values::Integers(v) => v[k] != 0,
+                Values::Floats(v) => v[k] != 0.0,
+            };
             let one = |group: &Vec<usize>| {
                 let mut truths = group.iter().map(truth);
                 i128::from(if call.name == "any" { truths.any(|t| t) } else { truths.all(|t| t) })
@@ -232,13 +238,79 @@ fn cumsum(call: &Call, x: &Array, backwards: bool) -> Expected {
     Expected { shape: x.shape.clone(), dtype: x.dtype, values }
 }
 
+/// The numbers of the elements of each line along the axis, one after the other.
+fn lines(call: &Call, x: &Array) -> Vec<Vec<usize>> {
+    let axis = call.axis("axis", x.shape.len());
+    let (n, inner): (usize, usize) = (x.shape[axis], x.shape[axis + 1..].iter().product());
+    let starts = (0..x.len()).filter(|k| k / inner % n == 0);
+    starts.map(|start| (0..n).map(|i| start + inner * i).collect()).collect()
+}
+
+/// Running products along an axis.
+fn cumprod(call: &Call, x: &Array) -> Expected {
+    let values = match &x.values {
+        Values::Integers(v) => {
+            let mut out = vec![0; x.len()];
+            for line in lines(call, x) {
+                let mut product = 1;
+                for k in line {
+                    product = wrap(i128::wrapping_mul(product, v[k]), x.dtype);
+                    out[k] = product;
+                }
+            }
+            Wanted::Integers(out)
+        }
+        Values::Floats(v) => {
+            let mut out = vec![Near::exact(0.0); x.len()];
+            for line in lines(call, x) {
+                let mut product = 1.0;
+                for (i, k) in line.into_iter().enumerate() {
+                    product *= v[k];
+                    // The reference rounds too.
+                    let error = 2.0 * i as f64 * f64::EPSILON * f64::abs(product);
+                    let error = error + half_ulp(product, working(x.dtype));
+                    out[k] = Near { value: product, error };
+                }
+            }
+            Wanted::Floats(out)
+        }
+    };
+    Expected { shape: x.shape.clone(), dtype: x.dtype, values }
+}
+
+/// For each element the gradients of all products it is in, times their other factors.
+fn cumprod_backward(call: &Call, x: &Array, g: &Array) -> Expected {
+    let unit = working(x.dtype).epsilon();
+    let mut gradient = vec![Near::exact(0.0); x.len()];
+    for line in lines(call, x) {
+        let mut before = 1.0;
+        for (j, &k) in line.iter().enumerate() {
+            let mut sum = Sum::default();
+            let mut others = before;
+            for (i, &later) in line.iter().enumerate().skip(j) {
+                if i > j {
+                    others *= x.floats()[later];
+                }
+                sum.add(g.floats()[later] * others);
+            }
+            let error = (line.len() as f64 + 4.0) * (unit * sum.size + tiny(working(x.dtype)));
+            gradient[k] = Near { value: sum.value(), error };
+            before *= x.floats()[k];
+        }
+    }
+    let (shape, dtype) = (x.shape.clone(), x.dtype);
+    Expected { shape, dtype, values: Wanted::Floats(gradient) }
+}
+
 pub fn backward(call: &Call, g: &Array, y: &Array) -> Option<Expected> {
     let x = &call.inputs[0];
     if !x.dtype.is_float() || matches!(call.name, "argmax" | "argmin" | "any" | "all") {
         return None;
     }
-    if call.name == "cumsum" {
-        return Some(cumsum(call, g, true));
+    match call.name {
+        "cumsum" => return Some(cumsum(call, g, true)),
+        "cumprod" => return Some(cumprod_backward(call, x, g)),
+        _ => {}
     }
     let (_, groups) = groups(call);
     let mut gradient = vec![Near::exact(0.0); x.len()];

@@ -5,7 +5,7 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
 use crate::{activation, attention, bits, convolution, dropout, loss, normalization, pooling};
-use crate::{matrix, movement, reduction};
+use crate::{matrix, movement, reduction, sorting};
 use extensor::DType;
 use extensor::params::{Params, Value};
 
@@ -97,7 +97,8 @@ pub struct Reference {
 type Backward = fn(&Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>>;
 
 /// The families that stand by themselves.
-static FAMILIES: [Reference; 8] = [
+static FAMILIES: [Reference; 9] = [
+    sorting::REFERENCE,
     bits::REFERENCE,
     activation::REFERENCE,
     convolution::REFERENCE,

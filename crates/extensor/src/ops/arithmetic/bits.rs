@@ -85,7 +85,7 @@ macro_rules! bitwise {
                     }
                 },
                 errors: |bad| {
-                    let [a, b] = [2, 3].map(|n| bad.ones(&[n], if $wrong.is_float() { DType::I64 } else { DType::F64 }));
+                    let [a, b] = [2, 3].map(|n| bad.ones(&[n], if $wrong == DType::I64 { DType::F64 } else { DType::I64 }));
                     bad.add([a, b], Params::new(), "shapes [2] and [3] do not broadcast");
                     let wrong = bad.ones(&[2], $wrong);
                     bad.add([wrong.clone(), wrong], Params::new(), $message);

@@ -13,7 +13,8 @@ use smallvec::smallvec;
 /// The product of matrices, `y = a·b`.
 ///
 /// Two matrices give a matrix, a matrix and a vector a vector, two vectors a scalar. With more than
-/// two dimensions the last two are the matrices' and those before broadcast.
+/// two dimensions the last two are the matrices' and those before broadcast. Whole numbers wrap
+/// around.
 ///
 /// ```
 /// use extensor::{matmul, tensor};
@@ -42,7 +43,7 @@ impl MatMul {
         family: Family::Matrix,
         formula: "yᵢⱼ = Σₖ aᵢₖ·bₖⱼ",
         derivative: "(g·bᵀ, aᵀ·g)",
-        conventions: "a vector is a row on the left and a column on the right, and its axis is dropped; leading axes broadcast",
+        conventions: "a vector is a row on the left and a column on the right, and its axis is dropped; leading axes broadcast; whole numbers wrap around",
         inputs: &[Input::new("a"), Input::new("b")],
         backward: "matmul_backward(grad_output, a, b)",
         class: Class::Affine,
@@ -83,7 +84,9 @@ impl MatMul {
             let (x, y) = (ones(bad, &[2, 3, 4]), ones(bad, &[3, 4, 5]));
             bad.add([x, y], Params::new(), "shapes [2] and [3] do not broadcast");
             let ints = bad.ones(&[4, 2], DType::I32);
-            bad.add([a, ints], Params::new(), "b has dtype i32, expected a float type");
+            bad.add([a.clone(), ints], Params::new(), "dtypes f64 and i32 do not mix");
+            let mask = bad.ones(&[4, 2], DType::Bool);
+            bad.add([a, mask], Params::new(), "b has dtype bool, expected a number type");
         },
         ..Record::BLANK
     };
@@ -96,7 +99,7 @@ impl Operation for MatMul {
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
         let op = "matmul";
         let [a, b] = [inputs[0], inputs[1]];
-        expect_floats(op, &[("a", a), ("b", b)])?;
+        expect_numbers(op, &[("a", a), ("b", b)])?;
         let dtype = promote(op, a, b)?;
         for (name, x) in [("a", a), ("b", b)] {
             if x.ndim() == 0 {

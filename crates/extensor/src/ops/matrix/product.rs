@@ -2,6 +2,8 @@
 //! strided views. A transpose is never copied, and a batch is cut up by offsets into memory.
 
 use crate::ops::operation::{Operation, Spec, backward_of, husk};
+use crate::ops::pointwise::Takes;
+use crate::ops::reduction::match_words;
 use crate::tensor::{Layout, match_float};
 use crate::{Error, Result, Shape, Tensor, ops};
 use extensor_kernels::gemm::{self, Dims, Matrix};
@@ -62,6 +64,9 @@ pub(super) fn product(
     let batch =
         if a.ndim() > 2 || b.ndim() > 2 { shape[..shape.len() - 2].to_vec() } else { vec![] };
     let dtype = a.dtype();
+    if dtype.is_int() {
+        return integer_product(op, dims, [a, b], &batch, shape);
+    }
     let start = bias.map(|bias| ops::broadcast_to(bias, &shape)).transpose()?;
     match_float!(dtype, T => Tensor::build(op, shape.clone(), dtype, |out: &mut [T]| {
         if let Some(start) = &start {
@@ -86,6 +91,30 @@ pub(super) fn product(
             gemm::matmul_batched(dims, first, &at_a, second, &at_b, start.is_some(), out);
         }
     }), else Err(Error::DType { op, argument: "the result", expected: "a float type", got: dtype }))
+}
+
+/// `a·b` of (batches of) matrices of whole numbers, which wrap around.
+fn integer_product(
+    op: &'static str,
+    dims: Dims,
+    operands: [&Tensor; 2],
+    batch: &[usize],
+    shape: Shape,
+) -> Result<Tensor> {
+    let dtype = operands[0].dtype();
+    if operands.iter().any(|x| x.is_empty()) {
+        return Tensor::zeros(shape, dtype);
+    }
+    // In memory row by row, the matrices begin where their offsets say.
+    let [a, b] = [operands[0].contiguous()?, operands[1].contiguous()?];
+    let [at_a, at_b] = [&a, &b].map(|x| {
+        let first = x.layout().offset;
+        offsets(x, batch).into_iter().map(|at| at - first).collect::<Vec<_>>()
+    });
+    match_words!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
+        let [data_a, data_b] = [&a, &b].map(|x| x.contiguous_slice::<T>().unwrap_or(&[]));
+        gemm::integers(dims, (data_a, &at_a), (data_b, &at_b), out);
+    }))
 }
 
 /// `a·b` for operands of any dimensions that [`MatMul`] accepts, in `dtype`.
@@ -147,6 +176,10 @@ pub(super) fn at_least_matrix(x: &Tensor) -> Tensor {
 
 pub(super) fn expect_floats(op: &'static str, inputs: &[(&'static str, &Tensor)]) -> Result<()> {
     inputs.iter().try_for_each(|(name, x)| x.dtype().expect_float(op, name))
+}
+
+pub(super) fn expect_numbers(op: &'static str, inputs: &[(&'static str, &Tensor)]) -> Result<()> {
+    inputs.iter().try_for_each(|(name, x)| Takes::Numbers.expect(op, name, x.dtype()))
 }
 
 pub(super) fn shape_error<T>(

@@ -48,7 +48,7 @@ pub fn outer_backward(grad_output: &Tensor, a: &Tensor, b: &Tensor) -> Result<(T
 
 /// Both must be vectors.
 fn expect_vectors(op: &'static str, a: &Tensor, b: &Tensor) -> Result<DType> {
-    expect_floats(op, &[("a", a), ("b", b)])?;
+    expect_numbers(op, &[("a", a), ("b", b)])?;
     for (name, x) in [("a", a), ("b", b)] {
         if x.ndim() != 1 {
             return shape_error(op, name, x, "one dimension".into());
@@ -66,7 +66,7 @@ fn bad_vectors(bad: &mut crate::ops::samples::Bad) {
     );
     bad.add([vector.clone(), matrix], Params::new(), "b has shape [2, 2], expected one dimension");
     let mask = bad.ones(&[2], DType::Bool);
-    bad.add([vector, mask], Params::new(), "b has dtype bool, expected a float type");
+    bad.add([vector, mask], Params::new(), "b has dtype bool, expected a number type");
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -300,7 +300,15 @@ position! {
     argmin, ArgMin: Smallest, "y = the first i with x[i] = min x"
 }
 
-/// Defines a question about masks.
+/// A mask of what is not zero: NaN is not.
+fn truth(x: &Tensor) -> Result<Tensor> {
+    if x.is_bool() {
+        return Ok(x.clone());
+    }
+    ops::not_equal(x, &Tensor::scalar_of(0.0, x.dtype())?)
+}
+
+/// Defines a question about masks, or about numbers that are true where they are not zero.
 macro_rules! quantifier {
     ($(#[$doc:meta])* $name:ident, $Op:ident: $kernel:path, $formula:literal, $conventions:literal) => {
         $(#[$doc])*
@@ -318,7 +326,7 @@ macro_rules! quantifier {
                 family: Family::Reduction,
                 formula: $formula,
                 derivative: "none: the result is a mask",
-                domain: "masks",
+                domain: "masks, and numbers, which are true where they are not 0",
                 conventions: $conventions,
                 inputs: &[Input::constant("x")],
                 params: &[AXES, KEEPDIMS],
@@ -332,17 +340,20 @@ macro_rules! quantifier {
                 },
                 errors: |bad| {
                     bad_axes(bad, DType::Bool);
-                    let x = bad.ones(&[2], DType::F32);
-                    bad.add([x], Params::new(), "x has dtype f32, expected bool");
                 },
                 ..Record::BLANK
             };
-            const TAKES: Takes = Takes::Bools;
+            const TAKES: Takes = Takes::Anything;
+
+            fn dtype(_: DType) -> DType {
+                DType::Bool
+            }
 
             fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
                 let op = stringify!($name);
+                let truth = truth(x)?;
                 Tensor::build(op, spec.shape, DType::Bool, |out: &mut [Wrapping<u8>]| {
-                    $kernel(x.view(), &group.mask, out);
+                    $kernel(truth.view(), &group.mask, out);
                     for y in out {
                         *y = Wrapping(u8::from(y.0 != 0));
                     }
@@ -356,7 +367,7 @@ macro_rules! quantifier {
 }
 
 quantifier! {
-    /// Whether any element is true; false over an empty axis.
+    /// Whether any element is true, or a number that is not zero; false over an empty axis.
     ///
     /// ```
     /// use extensor::{any, tensor};
@@ -368,7 +379,7 @@ quantifier! {
 }
 
 quantifier! {
-    /// Whether all elements are true; true over an empty axis.
+    /// Whether all elements are true, or numbers that are not zero; true over an empty axis.
     ///
     /// ```
     /// use extensor::{all, tensor};

@@ -5,11 +5,13 @@
 
 pub(super) mod extremes;
 pub(super) mod product;
+pub(super) mod running;
 pub(super) mod scan;
 pub(super) mod spread;
 
 pub use extremes::*;
 pub use product::*;
+pub use running::*;
 pub use scan::*;
 pub use spread::*;
 

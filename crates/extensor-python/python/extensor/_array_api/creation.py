@@ -1,0 +1,117 @@
+"""New tensors."""
+
+from .. import _core, ops
+from .._core import asarray, from_dlpack
+from .common import tensor
+
+__all__ = [
+    "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace",
+    "meshgrid", "ones", "ones_like", "tril", "triu", "zeros", "zeros_like",
+]
+
+
+def _on_host(name, device):
+    if device is not None and device != "cpu":
+        raise ValueError(f"{name}: there is no device {device!r}, only 'cpu'")
+
+
+def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+    """The numbers from `start` to `stop`, which is not included, in steps of `step`.
+
+    >>> import extensor as ex
+    >>> ex.arange(2, 8, 3)
+    Tensor([2, 5], dtype=int64)
+    """
+    _on_host("arange", device)
+    if stop is None:
+        start, stop = 0, start
+    return _core.arange(start, stop, step, dtype)
+
+
+def full(shape, fill_value, *, dtype=None, device=None):
+    """Every element `fill_value`."""
+    return _core.full(shape, fill_value, dtype=dtype, device=device)
+
+
+def full_like(x, /, fill_value, *, dtype=None, device=None):
+    """Every element `fill_value`, in the shape (and, unless given, the dtype) of `x`."""
+    x = tensor("full_like", x)
+    return _core.full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
+
+
+def zeros(shape, *, dtype=None, device=None):
+    """All zeros."""
+    return _core.full(shape, 0, dtype=_core.float64 if dtype is None else dtype, device=device)
+
+
+def ones(shape, *, dtype=None, device=None):
+    """All ones."""
+    return _core.full(shape, 1, dtype=_core.float64 if dtype is None else dtype, device=device)
+
+
+def zeros_like(x, /, *, dtype=None, device=None):
+    """Zeros in the shape and dtype of `x`."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def ones_like(x, /, *, dtype=None, device=None):
+    """Ones in the shape and dtype of `x`."""
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+def empty(shape, *, dtype=None, device=None):
+    """A tensor of a shape; tensors being immutable, its elements are zeros."""
+    return zeros(shape, dtype=dtype, device=device)
+
+
+def empty_like(x, /, *, dtype=None, device=None):
+    """A tensor in the shape and dtype of `x`; tensors being immutable, its elements are zeros."""
+    return zeros_like(x, dtype=dtype, device=device)
+
+
+def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+    """Ones on diagonal number `k` of a matrix, zeros elsewhere."""
+    _on_host("eye", device)
+    dtype = _core.float64 if dtype is None else dtype
+    return _core.eye(n_rows, n_rows if n_cols is None else n_cols, k, dtype)
+
+
+def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+    """`num` numbers evenly spaced from `start` to `stop`, which is included if `endpoint` is true."""
+    _on_host("linspace", device)
+    if isinstance(start, complex) or isinstance(stop, complex):
+        raise TypeError("linspace: complex numbers are not supported")
+    return _core.linspace(start, stop, num, _core.float64 if dtype is None else dtype, endpoint)
+
+
+def meshgrid(*arrays, indexing="xy"):
+    """The coordinates of a grid from those along its axes."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f'meshgrid: indexing is {indexing!r}, expected "xy" or "ij"')
+    arrays = [tensor("meshgrid", x) for x in arrays]
+    for x in arrays:
+        if x.ndim > 1:
+            raise ValueError("meshgrid: the coordinates are 1-d tensors")
+    n = len(arrays)
+    order = list(range(n))
+    if indexing == "xy" and n >= 2:
+        order[0], order[1] = 1, 0
+    sizes = [x.size for x in arrays]
+    shape = [0] * n
+    for axis, size in zip(order, sizes):
+        shape[axis] = size
+    grids = []
+    for axis, x in zip(order, arrays):
+        lined = ops.reshape(x, [x.size if k == axis else 1 for k in range(n)])
+        grids.append(ops.broadcast_to(lined, shape))
+    return tuple(grids)
+
+
+def tril(x, /, *, k=0):
+    """The elements on and below diagonal number `k` of the last two axes, zeros above."""
+    return ops.tril(x, k)
+
+
+def triu(x, /, *, k=0):
+    """The elements on and above diagonal number `k` of the last two axes, zeros below."""
+    return ops.triu(x, k)

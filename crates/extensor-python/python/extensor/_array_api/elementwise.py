@@ -1,0 +1,71 @@
+"""Functions of each element: nearly all are the catalogue's operations themselves."""
+
+import builtins
+
+from .. import ops
+from .._standard import NAMES
+from .common import beside, is_number, tensor
+
+# The standard's names for operations that the catalogue calls otherwise.
+_RENAMED = {"negative": "negate", "pow": "power", "remainder": "modulo"}
+_ELEMENTWISE = """
+    abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_invert bitwise_or
+    bitwise_right_shift bitwise_xor ceil copysign cos cosh divide equal exp expm1 floor floor_divide greater
+    greater_equal hypot isfinite isinf isnan less less_equal log log1p log2 log10 logaddexp logical_and logical_not
+    logical_or logical_xor maximum minimum multiply negative nextafter not_equal pow reciprocal remainder
+    round sign signbit sin sinh square sqrt subtract tan tanh trunc
+""".split()
+for _name in _ELEMENTWISE:
+    globals()[_name] = ops.CATALOGUE[_RENAMED.get(_name, _name)]
+
+__all__ = [*_ELEMENTWISE, "clip", "conj", "imag", "positive", "real"]
+
+
+def clip(x, /, min=None, max=None):
+    """`x` brought between `min` and `max`, which are numbers or tensors.
+
+    >>> import extensor as ex
+    >>> ex.clip(ex.asarray([-2.0, 0.5, 7.0]), 0.0, 1.0)
+    Tensor([0.0, 0.5, 1.0], dtype=float64)
+    """
+    x = tensor("clip", x)
+    if x.dtype.kind == "f" and all(b is None or is_number(b) for b in (min, max)):
+        return ops.clip(x, min, max)
+    if x.dtype.kind == "b":
+        raise TypeError("clip: x has dtype bool, expected a number")
+    for bound, operation in ((min, ops.maximum), (max, ops.minimum)):
+        if bound is not None:
+            x = operation(x, _bound(bound, x))
+    return x
+
+
+def _bound(bound, x):
+    if is_number(bound) and x.dtype.kind != "f" and not isinstance(bound, float):
+        # A bound beyond what the dtype holds is the dtype's own.
+        low, high = x.dtype.integer_range
+        bound = builtins.min(builtins.max(bound, low), high)
+    bound = beside("clip", bound, x)
+    return bound if bound.dtype == x.dtype else ops.cast(bound, x.dtype)
+
+
+def positive(x, /):
+    """`x` itself."""
+    return +tensor("positive", x)
+
+
+def conj(x, /):
+    """`x` itself: there are no complex dtypes."""
+    return tensor("conj", x)
+
+
+def real(x, /):
+    """`x` itself: there are no complex dtypes."""
+    return tensor("real", x)
+
+
+def imag(x, /):
+    """Zeros: there are no complex dtypes."""
+    return tensor("imag", x) * 0
+
+
+assert set(__all__) <= NAMES

@@ -1,0 +1,140 @@
+"""Shapes changed, tensors joined, cut and moved."""
+
+import builtins
+
+from .. import _core, ops
+from .common import axes_in, axis_in, flat, tensor
+from .dtypes import result_type
+
+__all__ = [
+    "concat", "expand_dims", "flip", "moveaxis", "permute_dims", "repeat", "reshape", "roll", "squeeze",
+    "stack", "tile", "unstack",
+]
+
+
+def _list(name, arrays):
+    found = [tensor(name, x) for x in arrays]
+    if not found:
+        raise ValueError(f"{name}: there must be at least one tensor")
+    common = result_type(*found)
+    return [x if x.dtype == common else ops.cast(x, common) for x in found]
+
+
+def concat(arrays, /, *, axis=0):
+    """Tensors one after the other along an axis; None: all elements of each, flat."""
+    arrays = _list("concat", arrays)
+    if axis is None:
+        return ops.concatenate([flat(x) for x in arrays], 0)
+    return ops.concatenate(arrays, axis)
+
+
+def stack(arrays, /, *, axis=0):
+    """Tensors side by side along a new axis."""
+    return ops.stack(_list("stack", arrays), axis)
+
+
+def unstack(x, /, *, axis=0):
+    """The parts of a tensor along an axis, without it, as a tuple."""
+    x = tensor("unstack", x)
+    if x.ndim == 0:
+        raise ValueError("unstack: a 0-d tensor has no axis")
+    axis = axis_in("unstack", axis, x.ndim)
+    before = (builtins.slice(None),) * axis
+    return tuple(x[(*before, k)] for k in range(x.shape[axis]))
+
+
+def expand_dims(x, /, axis):
+    """`x` with new axes of size 1."""
+    return ops.expand_dims(x, axis)
+
+
+def squeeze(x, /, axis):
+    """`x` without these axes, which have size 1."""
+    x = tensor("squeeze", x)
+    axes = axes_in("squeeze", axis, x.ndim)
+    for a in axes:
+        if x.shape[a] != 1:
+            raise ValueError(f"squeeze: axis {a} has size {x.shape[a]}, expected 1")
+    return ops.squeeze(x, axes) if axes else x
+
+
+def flip(x, /, *, axis=None):
+    """`x` with the order of elements along axes reversed."""
+    return ops.flip(x, axis)
+
+
+def permute_dims(x, /, axes):
+    """`x` with its axes in another order."""
+    return ops.transpose(x, tuple(axes))
+
+
+def moveaxis(x, source, destination, /):
+    """`x` with axes moved to other places, the others in their order."""
+    x = tensor("moveaxis", x)
+    source = axes_in("moveaxis", source, x.ndim)
+    destination = axes_in("moveaxis", destination, x.ndim)
+    if len(source) != len(destination):
+        raise ValueError("moveaxis: source and destination have as many axes as each other")
+    order = [a for a in range(x.ndim) if a not in source]
+    for to, a in sorted(zip(destination, source)):
+        order.insert(to, a)
+    return ops.transpose(x, order)
+
+
+def reshape(x, /, shape, *, copy=None):
+    """The elements of `x`, in row-major order, in another shape, in which one size may be -1.
+
+    The memory is shared where the strides allow; `copy=False` is an error where they do not.
+    """
+    x = tensor("reshape", x)
+    shape = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+    y = ops.reshape(x, shape)
+    if copy is False and not x.is_traced and x.size and not _core.shares_memory(x, y):
+        raise ValueError(f"reshape: shape {x.shape} with strides {x.strides} must be copied to become {y.shape}")
+    return y.copy() if copy else y
+
+
+def roll(x, /, shift, *, axis=None):
+    """`x` with its elements moved along axes, those beyond the end coming in at the start."""
+    x = tensor("roll", x)
+    if axis is None:
+        if not isinstance(shift, int):
+            raise ValueError("roll: without an axis there is one shift")
+        return ops.reshape(ops.roll(flat(x), [shift], [0]), x.shape)
+    shifts = (shift,) if hasattr(shift, "__index__") else tuple(shift)
+    axes = (axis,) if hasattr(axis, "__index__") else tuple(axis)
+    if len(shifts) == 1:
+        shifts *= len(axes)
+    if len(shifts) != len(axes):
+        raise ValueError("roll: there are as many shifts as axes")
+    for by, a in zip(shifts, axes):
+        x = ops.roll(x, [by], [axis_in("roll", a, x.ndim)])
+    return x
+
+
+def repeat(x, repeats, /, *, axis=None):
+    """Each element `repeats` times; `repeats` is a number, or one for each element of the axis."""
+    x = tensor("repeat", x)
+    if axis is None:
+        x, axis = flat(x), 0
+    if isinstance(repeats, _core.Tensor):
+        if repeats.dtype.kind not in "iu" or repeats.ndim > 1:
+            raise TypeError("repeat: repeats are whole numbers along one axis")
+        repeats = repeats.tolist()
+        if isinstance(repeats, list) and len(repeats) == 1:
+            repeats = repeats[0]
+    if hasattr(repeats, "__index__"):
+        repeats = [repeats]
+    axis = axis_in("repeat", axis, x.ndim)
+    return ops.repeat(x, repeats, axis)
+
+
+def tile(x, repetitions, /):
+    """`x` repeated along its axes; missing axes and repetitions, in front, are 1."""
+    x = tensor("tile", x)
+    repetitions = tuple(repetitions)
+    if len(repetitions) < x.ndim:
+        repetitions = (1,) * (x.ndim - len(repetitions)) + repetitions
+    if len(repetitions) > x.ndim:
+        x = ops.reshape(x, (1,) * (len(repetitions) - x.ndim) + x.shape)
+    return ops.tile(x, repetitions) if repetitions else x
