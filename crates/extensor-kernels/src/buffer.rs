@@ -363,7 +363,7 @@ const WEIGHED: usize = 1 << 30;
 /// Whether the machine has so much memory to give. It would often map more, and then end the process
 /// that writes to it.
 #[inline]
-fn affordable(capacity: usize) -> bool {
+pub fn affordable(capacity: usize) -> bool {
     if capacity < WEIGHED || capacity <= available_memory() {
         return true;
     }
@@ -446,6 +446,30 @@ impl Shelves {
     }
 }
 
+/// Whether there is memory at all of these bytes: an address that somebody made up is found out, most
+/// likely. (On other systems than Unix only null is.)
+pub fn is_mapped(start: *const u8, bytes: usize) -> bool {
+    if bytes == 0 {
+        return true;
+    }
+    if start.is_null() || start.addr().checked_add(bytes).is_none() {
+        return false;
+    }
+    #[cfg(unix)]
+    {
+        const PAGE: usize = 4096;
+        let before = start.addr() % PAGE;
+        // SAFETY: with MS_ASYNC nothing is read or written; what is not mapped is an error.
+        let rc = unsafe {
+            libc::msync(start.wrapping_sub(before).cast_mut().cast(), bytes + before, libc::MS_ASYNC)
+        };
+        // An address that is no multiple of the page size (where pages are larger) says nothing.
+        return rc == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOMEM);
+    }
+    #[cfg(not(unix))]
+    true
+}
+
 /// How many bytes of free buffers are kept for reuse right now.
 pub fn pool_bytes() -> usize {
     pool().shelves.lock().unwrap_or_else(|e| e.into_inner()).held
@@ -492,6 +516,18 @@ mod tests {
         assert!(affordable(WEIGHED - 1));
         assert!(!affordable(physical_memory().saturating_mul(2).max(WEIGHED)));
         assert!(Buffer::zeroed(physical_memory().saturating_mul(2).max(WEIGHED)).is_none());
+    }
+
+    #[test]
+    fn addresses_that_were_made_up_are_found_out() {
+        let values = [0u8; 100];
+        assert!(is_mapped(values.as_ptr(), 100) && is_mapped(std::ptr::null(), 0));
+        assert!(!is_mapped(std::ptr::null(), 1));
+        assert!(!is_mapped(std::ptr::without_provenance(usize::MAX - 5), 100));
+        if cfg!(unix) {
+            assert!(!is_mapped(std::ptr::without_provenance(64), 8));
+            assert!(!is_mapped(values.as_ptr(), 1 << 46));
+        }
     }
 
     #[test]

@@ -11,7 +11,9 @@ use crate::tensor::PyTensor;
 use extensor::{DType, Kind, Tensor, cast};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{
+    PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType,
+};
 
 /// How deep nested sequences may be: deeper ones contain themselves.
 const DEEPEST: usize = 64;
@@ -117,24 +119,37 @@ fn whole(value: i128, dtype: DType) -> PyResult<Tensor> {
 }
 
 /// A tensor of ours, or another library's array without copying, if the object is one.
+#[inline]
 pub fn array(value: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
+    shared(value, None)
+}
+
+/// Likewise; with `copy` false an array that would have to be copied is an error.
+pub fn shared(value: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<Tensor>> {
     if let Ok(tensor) = value.cast::<PyTensor>() {
         return Ok(Some(tensor.get().0.clone()));
     }
     if value.cast::<PyFloat>().is_ok()
         || value.cast::<PyInt>().is_ok()
         || value.cast::<PyString>().is_ok()
+        || value.cast::<PyType>().is_ok()
     {
         return Ok(None);
     }
     let py = value.py();
-    if value.hasattr(pyo3::intern!(py, "__array_interface__"))?
-        && let Some(tensor) = buffers::import(value, None)?
-    {
+    let described = value.hasattr(pyo3::intern!(py, "__array_interface__"))?;
+    if described && let Some(tensor) = buffers::import(value, copy)? {
         return Ok(Some(tensor));
     }
     if value.hasattr(pyo3::intern!(py, "__dlpack__"))? {
-        return dlpack::import(value, None).map(Some);
+        return dlpack::import(value, copy).map(Some);
+    }
+    if described && let Some(tensor) = buffers::from_interface(value, copy)? {
+        return Ok(Some(tensor));
+    }
+    if value.hasattr(pyo3::intern!(py, "__array__"))? {
+        let made = value.call_method0(pyo3::intern!(py, "__array__"))?;
+        return buffers::import(&made, copy);
     }
     Ok(None)
 }
