@@ -10,7 +10,7 @@ use crate::error::OrRaise;
 use crate::function::{compute, parameter};
 use crate::tensor::PyTensor;
 use extensor::operation::{self, Operation};
-use extensor::params::Params;
+use extensor::params::{Params, Value};
 use extensor::record::{Count, Input, Record};
 use extensor::{DType, Shape, Tensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -62,6 +62,40 @@ const MOST_WAYS: usize = 1000;
 /// A tensor of a shape that takes no memory.
 fn outline(shape: &Shape, dtype: DType) -> PyResult<Tensor> {
     operation::husk(shape, dtype).or_raise()
+}
+
+/// The sizes of a shape as a parameter.
+fn whole(shape: &Shape) -> Vec<i64> {
+    shape.iter().map(|&n| n as i64).collect()
+}
+
+/// The axis that is given, counted from the front; 0 if there is none.
+fn along(given: &Given<'_>, ndim: usize) -> PyResult<usize> {
+    let axis: i64 = given.get("axis").map_or(Ok(0), |a| a.extract())?;
+    let at = if axis < 0 { axis.saturating_add_unsigned(ndim as u64) } else { axis };
+    Ok(usize::try_from(at).unwrap_or(usize::MAX))
+}
+
+/// The values that parameters which name axes can have together: `count` of `ndim` axes for a list of
+/// them, any for a single one.
+fn ways(names: &[&str], ndim: usize, count: usize) -> Vec<Vec<Value>> {
+    let mut all: Vec<Vec<Value>> = vec![Vec::new()];
+    for name in names {
+        let values: Vec<Value> = if *name == "axes" {
+            let sets = 0u32..1 << ndim.min(10);
+            let sets = sets.filter(|set| set.count_ones() as usize == count);
+            let axes = |set: u32| (0..ndim as i64).filter(|k| set >> k & 1 == 1).collect();
+            sets.map(|set| Value::Ints(axes(set))).collect()
+        } else {
+            (0..ndim.min(32) as i64).map(Value::Int).collect()
+        };
+        let longer = |way: &Vec<Value>| -> Vec<Vec<Value>> {
+            let with = |v: &Value| way.iter().cloned().chain([v.clone()]).collect();
+            values.iter().map(with).collect()
+        };
+        all = all.iter().flat_map(longer).collect();
+    }
+    all
 }
 
 impl Backward {
@@ -123,34 +157,54 @@ impl Backward {
         Err(PyTypeError::new_err(format!("{}: grad_output must be given", self.name())))
     }
 
-    fn operation(&self, given: &Given<'_>) -> PyResult<Box<dyn Operation>> {
+    /// The operations that could be meant, the likeliest first: parameters that the rule does not ask
+    /// for are told by the gradients, stand at their defaults, or are tried out.
+    fn operations(
+        &self,
+        given: &Given<'_>,
+        grads: &[Tensor],
+    ) -> PyResult<Vec<Box<dyn Operation>>> {
+        let first = &grads[0];
         let mut params = Params::new();
+        let mut axes: Vec<&'static str> = Vec::new();
         for p in self.record.params {
-            if let Some(object) = given.get(p.name) {
-                params = params.with(p.name, parameter(self.record, p.name, object)?);
+            if self.names.contains(&p.name) {
+                if let Some(object) = given.get(p.name) {
+                    params = params.with(p.name, parameter(self.record, p.name, object)?);
+                }
+                continue;
             }
+            params = match p.name {
+                // Only the forward pass draws from it.
+                "key" => params.with("key", 0i64),
+                "dtype" => params.with("dtype", first.dtype().name()),
+                "shape" => params.with("shape", whole(first.shape())),
+                "sections" => {
+                    let axis = along(given, first.ndim())?;
+                    let sizes = grads.iter().filter_map(|g| g.shape().get(axis).map(|&n| n as i64));
+                    params.with("sections", sizes.collect::<Vec<i64>>())
+                }
+                name if name == "axes" || name.ends_with("_axis") => {
+                    axes.push(name);
+                    params
+                }
+                _ => params,
+            };
         }
-        // A key that only the forward pass draws from, a dtype that the gradient has.
-        for p in self.record.params {
-            if p.default.is_none() && given.get(p.name).is_none() && !self.names.contains(&p.name) {
-                params = match p.name {
-                    "key" => params.with("key", 0i64),
-                    "dtype" => params.with(
-                        "dtype",
-                        given.tensor("grad_output")?.map_or("f64", |g| g.dtype().name()),
-                    ),
-                    "shape" => params.with(
-                        "shape",
-                        given.tensor("grad_output")?.map_or(Vec::new(), |g| {
-                            g.shape().iter().map(|&n| n as i64).collect::<Vec<i64>>()
-                        }),
-                    ),
-                    "axes" | "sections" => params,
-                    _ => params,
-                };
-            }
+        if axes.is_empty() {
+            return Ok(vec![self.record.operation(&params).or_raise()?]);
         }
-        self.record.operation(&params).or_raise()
+        let inner = given.shape("input_shape")?.map_or(first.ndim(), |shape| shape.len());
+        let mut all: Vec<Box<dyn Operation>> = Vec::new();
+        all.extend(self.record.operation(&params).ok());
+        for way in ways(&axes, inner.max(first.ndim()), inner.abs_diff(first.ndim())) {
+            let tried = axes.iter().zip(way).fold(params.clone(), |p, (name, v)| p.with(name, v));
+            all.extend(self.record.operation(&tried).ok());
+        }
+        if all.is_empty() {
+            all.push(self.record.operation(&params).or_raise()?);
+        }
+        Ok(all)
     }
 
     /// The inputs: those given, and outlines of the others.
@@ -258,8 +312,8 @@ impl Backward {
             let n = first.len() as i64;
             let mut shape: Vec<usize> = vec![0; first.len()];
             for (&axis, &size) in axes.iter().zip(first.iter()) {
-                let at =
-                    usize::try_from(if axis < 0 { axis + n } else { axis }).unwrap_or(usize::MAX);
+                let at = if axis < 0 { axis.saturating_add(n) } else { axis };
+                let at = usize::try_from(at).unwrap_or(usize::MAX);
                 if let Some(slot) = shape.get_mut(at) {
                     *slot = size;
                 }
@@ -268,10 +322,9 @@ impl Backward {
         }
         // Cut along an axis: the parts put together.
         if grads.len() > 1 || self.names.contains(&"grad_outputs") {
-            let axis = given.get("axis").and_then(|a| a.extract::<i64>().ok()).unwrap_or(0);
-            let axis = usize::try_from(if axis < 0 { axis + first.len() as i64 } else { axis })
-                .unwrap_or(0);
-            let sum = grads.iter().filter_map(|g| g.shape().get(axis)).sum();
+            let axis = along(given, first.len()).unwrap_or(0);
+            let each = grads.iter().filter_map(|g| g.shape().get(axis));
+            let sum = each.fold(0usize, |sum, &n| sum.saturating_add(n));
             let sizes = first.iter().enumerate();
             shapes.insert(0, sizes.map(|(k, &n)| if k == axis { sum } else { n }).collect());
         }
@@ -294,19 +347,12 @@ impl Backward {
     /// Inputs that were put together: along `sizes` of an axis, or each along a new axis.
     fn parts(&self, given: &Given<'_>, grads: &[Tensor]) -> PyResult<Vec<Option<Tensor>>> {
         let shape = grads[0].shape();
-        let n = shape.len() as i64;
-        let axis: i64 = given.get("axis").map_or(Ok(0), |a| a.extract())?;
-        let at = usize::try_from(if axis < 0 { axis + n } else { axis })
-            .ok()
-            .filter(|&k| k < shape.len());
-        let Some(at) = at else {
-            return Err(extensor::Error::AxisOutOfRange {
-                op: self.record.name,
-                axis,
-                ndim: shape.len(),
-            })
-            .or_raise();
-        };
+        let at = along(given, shape.len())?;
+        if at >= shape.len() {
+            let (op, ndim) = (self.record.name, shape.len());
+            let axis = given.get("axis").map_or(Ok(0), |a| a.extract())?;
+            return Err(extensor::Error::AxisOutOfRange { op, axis, ndim }).or_raise();
+        }
         let part = |size: Option<usize>| -> PyResult<Option<Tensor>> {
             let sizes = shape.iter().enumerate();
             let sizes = sizes.filter_map(|(k, &n)| if k == at { size } else { Some(n) });
@@ -314,7 +360,15 @@ impl Backward {
         };
         match given.shape("sizes")? {
             Some(sizes) => sizes.iter().map(|&size| part(Some(size))).collect(),
-            None => (0..shape[at]).map(|_| part(None)).collect(),
+            None => {
+                // As many parts as there are along the axis, none of which takes memory; but a list.
+                let bytes = shape[at].saturating_mul(size_of::<Option<Tensor>>() + 256);
+                if !extensor::memory::affordable(bytes) {
+                    let op = self.record.name;
+                    return Err(extensor::Error::OutOfMemory { op, bytes }).or_raise();
+                }
+                (0..shape[at]).map(|_| part(None)).collect()
+            }
         }
     }
 
@@ -367,6 +421,10 @@ impl Backward {
                     }
                     tensor
                 }
+                (None, Some(argument)) if self.names.contains(&argument) => {
+                    let text = format!("{}: {argument} must be given", self.name());
+                    return Err(PyTypeError::new_err(text));
+                }
                 _ => outline(&spec.shape, spec.dtype)?,
             });
         }
@@ -397,8 +455,18 @@ impl Backward {
             );
             return Err(PyTypeError::new_err(text));
         }
-        let op = self.operation(&given)?;
-        let inputs = self.inputs(&given, &*op, &grads)?;
+        let mut ops = self.operations(&given, &grads)?;
+        let mut op = ops.swap_remove(0);
+        let mut inputs = self.inputs(&given, &*op, &grads)?;
+        if !ops.is_empty() && !self.accepts(&*op, &inputs, &grads) {
+            for other in ops {
+                let trial = self.inputs(&given, &*other, &grads)?;
+                if self.accepts(&*other, &trial, &grads) {
+                    (op, inputs) = (other, trial);
+                    break;
+                }
+            }
+        }
         let count = inputs.iter().rposition(Option::is_some).map_or(0, |i| i + 1);
         if let Some(i) = inputs[..count].iter().position(Option::is_none) {
             let missing = operation::input_name(self.record, i);

@@ -268,8 +268,8 @@ def functions():
         if not name.startswith("_") and callable(getattr(ex.tree, name)):
             found[f"ex.tree.{name}"] = getattr(ex.tree, name)
     for module in ("linalg", "fft"):
-        for name in dir(getattr(ex, module, None)):
-            member = getattr(getattr(ex, module), name)
+        for name in dir(getattr(ex, module, ex.tree)):
+            member = getattr(getattr(ex, module, ex.tree), name)
             if not name.startswith("_") and callable(member):
                 found[f"ex.{module}.{name}"] = member
     for kind in (ex.Tensor, ex.DType, ex.Key):

@@ -671,8 +671,8 @@ def leak_check(name, exchange, state):
     gc.collect()
     grown = resident() - before
     print(f"{name}: {EXCHANGES} exchanges, {took / EXCHANGES * 1e6:.2f} us each, {grown} bytes more")
-    # An object of 16 bytes for each exchange would be seen.
-    assert grown < max(16 * EXCHANGES, 2**20), name
+    # In the full run an object of 48 bytes for each exchange would be seen.
+    assert grown < 4 * 2**20, name
     assert len(gc.get_objects()) - objects < 50
     assert (sys.getrefcount(state["array"]), sys.getrefcount(state["tensor"])) == references
 
