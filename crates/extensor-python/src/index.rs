@@ -173,7 +173,7 @@ pub fn get(py: Python<'_>, x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tenso
                         )));
                     }
                 }
-                for (k, index) in crate::search::nz(&mask).or_raise()?.into_iter().enumerate() {
+                for (k, index) in extensor::nonzero(&mask).or_raise()?.into_iter().enumerate() {
                     picks.push((axis + k, index));
                 }
                 axis += mask.ndim();

@@ -1,35 +1,23 @@
+//! Functions whose results' shapes depend on the numbers.
+
+use crate::function::compute;
 use crate::tensor::PyTensor;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-pub fn nz(x: &extensor::Tensor) -> extensor::Result<Vec<extensor::Tensor>> {
-    let v = x.to_f64_vec();
-    let shape: Vec<usize> = x.shape().to_vec();
-    let mut out: Vec<Vec<i64>> = vec![vec![]; shape.len()];
-    for (i, a) in v.iter().enumerate() {
-        if *a != 0.0 {
-            let mut r = i;
-            for k in (0..shape.len()).rev() {
-                out[k].push((r % shape[k]) as i64);
-                r /= shape[k];
-            }
-        }
-    }
-    out.into_iter()
-        .map(|o| {
-            let n = o.len();
-            extensor::Tensor::from_vec(o, [n])
-        })
-        .collect()
-}
+
+/// The indices of the elements that are not zero, one tensor for each axis.
 #[pyfunction]
 pub fn nonzero<'py>(py: Python<'py>, x: &PyTensor) -> PyResult<Bound<'py, PyTuple>> {
-    let found = nz(&x.0).map_err(crate::error::exception)?;
+    let found = compute(py, usize::MAX, || extensor::nonzero(&x.0))?;
     let found: Vec<_> =
         found.into_iter().map(|t| Bound::new(py, PyTensor(t))).collect::<PyResult<_>>()?;
     PyTuple::new(py, found)
 }
+
+/// The values, first indices, inverse and counts of the distinct elements.
 #[pyfunction]
-pub fn unique(x: &PyTensor) -> PyResult<Py<PyAny>> {
-    let _ = x;
-    Err(pyo3::exceptions::PyNotImplementedError::new_err("later"))
+pub fn unique(py: Python<'_>, x: &PyTensor) -> PyResult<(PyTensor, PyTensor, PyTensor, PyTensor)> {
+    let found = compute(py, usize::MAX, || extensor::unique(&x.0))?;
+    let extensor::Unique { values, indices, inverse, counts } = found;
+    Ok((PyTensor(values), PyTensor(indices), PyTensor(inverse), PyTensor(counts)))
 }

@@ -259,3 +259,22 @@ fn the_gradient_of_a_running_product_is_right_at_zeros() {
     // y = (a, ab, abc, abcd): the sums of its derivatives by a, b, c and d.
     assert_eq!(dx.to_vec::<f64>().unwrap(), [1.0, 8.0, 0.0, 0.0]);
 }
+
+#[test]
+fn what_has_no_derivative_runs_on_what_is_being_differentiated() {
+    let x = tensor([3.0, -1.0, 2.0]);
+    let dx = autodiff::grad(
+        |x| {
+            let order = argsort(x, 0, false)?;
+            let places = searchsorted(&sort(x, 0, false)?, x, false)?;
+            let negative = signbit(&nextafter(x, &tensor(-9.0))?)?;
+            let weights = cast(&add(&order, &places)?, DType::F64)?;
+            let found = unique(x)?;
+            assert_eq!((found.values.len(), nonzero(x)?[0].len()), (3, 3));
+            sum(&where_(&negative, x, &multiply(x, &weights)?)?, .., false)
+        },
+        &x,
+    );
+    // The order is (1, 2, 0), the places are (2, 0, 1).
+    assert_eq!(dx.unwrap().to_vec::<f64>().unwrap(), [3.0, 1.0, 1.0]);
+}

@@ -252,8 +252,8 @@ macro_rules! unary_bits {
             }
             fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
                 let mut specs = infer_unary(stringify!($name), inputs[0], Takes::$takes)?;
-                let $dtype = specs[0].dtype;
-                specs[0].dtype = $result;
+                let result: fn(DType) -> DType = |$dtype| $result;
+                specs[0].dtype = result(specs[0].dtype);
                 Ok(specs)
             }
             fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
