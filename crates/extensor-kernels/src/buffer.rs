@@ -461,7 +461,11 @@ pub fn is_mapped(start: *const u8, bytes: usize) -> bool {
         let before = start.addr() % PAGE;
         // SAFETY: with MS_ASYNC nothing is read or written; what is not mapped is an error.
         let rc = unsafe {
-            libc::msync(start.wrapping_sub(before).cast_mut().cast(), bytes + before, libc::MS_ASYNC)
+            libc::msync(
+                start.wrapping_sub(before).cast_mut().cast(),
+                bytes + before,
+                libc::MS_ASYNC,
+            )
         };
         // An address that is no multiple of the page size (where pages are larger) says nothing.
         return rc == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOMEM);

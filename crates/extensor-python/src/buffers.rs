@@ -201,7 +201,9 @@ impl Described {
         let steps = self.steps().filter(|_| self.shape.contains(&0) || self.extent().is_some());
         let count = extensor::Shape::from(&self.shape[..]).checked_len();
         let (Some(steps), Some(count)) = (steps, count) else {
-            return Err(PyValueError::new_err("the array has more elements than memory can address"));
+            return Err(PyValueError::new_err(
+                "the array has more elements than memory can address",
+            ));
         };
         let bytes = count.saturating_mul(size);
         if !extensor::memory::affordable(bytes) {
@@ -214,7 +216,11 @@ impl Described {
             // SAFETY: an element that the caller vouches for.
             let element =
                 unsafe { std::slice::from_raw_parts(self.start.wrapping_offset(apart), size) };
-            if swapped { values.extend(element.iter().rev()) } else { values.extend(element) }
+            if swapped {
+                values.extend(element.iter().rev())
+            } else {
+                values.extend(element)
+            }
             for (i, &n) in index.iter_mut().zip(&self.shape).rev() {
                 *i += 1;
                 if *i < n {
@@ -285,7 +291,6 @@ pub fn from_interface(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult
     // SAFETY: all elements lie within the buffer, as was checked, which is held.
     unsafe { described.tensor(copy, held) }.map(Some)
 }
-
 
 impl Held {
     /// The object's buffer, if it has one.

@@ -11,9 +11,7 @@ use crate::tensor::PyTensor;
 use extensor::{DType, Kind, Tensor, cast};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{
-    PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType,
-};
+use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
 /// How deep nested sequences may be: deeper ones contain themselves.
 const DEEPEST: usize = 64;
