@@ -237,9 +237,9 @@ fn nothing_is_found_in_nothing_and_a_scalar_has_no_positions() {
     assert_eq!(found.iter().map(Tensor::len).collect::<Vec<_>>(), [0, 0, 0]);
     let error = nonzero(&tensor(1.0)).unwrap_err().to_string();
     assert_eq!(error, "nonzero: x has shape [], expected at least one axis");
-    let x = transpose(&tensor([[0, 1, 0], [2, 0, NAN as i32]]), None).unwrap();
-    assert_eq!(nonzero(&x).unwrap()[0].to_vec::<i64>().unwrap(), [0, 1]);
-    assert_eq!(nonzero(&x).unwrap()[1].to_vec::<i64>().unwrap(), [1, 0]);
+    let x = transpose(&tensor([[0.0, 1.0, -0.0], [2.0, 0.0, NAN]]), None).unwrap();
+    assert_eq!(nonzero(&x).unwrap()[0].to_vec::<i64>().unwrap(), [0, 1, 2]);
+    assert_eq!(nonzero(&x).unwrap()[1].to_vec::<i64>().unwrap(), [1, 0, 1]);
 }
 
 #[test]

@@ -17,12 +17,14 @@ pub fn modulo<F: Float + Rem<Output = F>>(a: F, b: F) -> F {
     }
 }
 
-/// `⌊a/b⌋` of the true quotient and not of the rounded one (`a/b` for `b = 0`).
+/// `⌊a/b⌋` of the true quotient and not of the rounded one (`a/b` for `b = 0`, and the limit where
+/// one of them is infinite).
 #[inline(always)]
 pub fn floor_divide<F: Float + Rem<Output = F>>(a: F, b: F) -> F {
     let zero = F::lit(0.0);
-    if b == zero {
-        return a / b;
+    let finite = |x: F| x - x == zero;
+    if b == zero || !finite(a) || !finite(b) {
+        return (a / b).floor();
     }
     let r = a % b;
     let mut quotient = (a - r) / b;
@@ -51,6 +53,10 @@ mod tests {
         // 1/0.1 rounds to 10, but 0.1 is a little more than a tenth
         assert_eq!(floor_divide(1.0f64, 0.1), 9.0);
         assert_eq!(floor_divide(1.0f64, 0.0), f64::INFINITY);
+        assert_eq!(floor_divide(f64::NEG_INFINITY, 2.0), f64::NEG_INFINITY);
+        let small = floor_divide(1.0f64, f64::NEG_INFINITY);
+        assert!(small == 0.0 && small.is_sign_negative());
+        assert!(floor_divide(f64::INFINITY, f64::INFINITY).is_nan());
         assert!(modulo(1.0f64, 0.0).is_nan());
         assert_eq!(modulo(-1.0f64, f64::INFINITY), f64::INFINITY);
         assert_eq!(modulo(5.0f32, f32::INFINITY), 5.0);

@@ -95,8 +95,8 @@ fn modulo(a: f64, b: f64) -> f64 {
 }
 
 fn floor_divide(a: f64, b: f64) -> f64 {
-    if b == 0.0 {
-        return a / b;
+    if b == 0.0 || a.is_infinite() || b.is_infinite() {
+        return (a / b).floor();
     }
     let r = a % b;
     let below = r != 0.0 && (r < 0.0) != (b < 0.0);

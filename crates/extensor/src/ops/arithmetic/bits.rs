@@ -204,11 +204,15 @@ bitwise! {
     wrong DType::I64, "a has dtype i64, expected a float type";
 }
 
+/// The dtype of a result, if it is not that of the input.
+const ITSELF: Option<DType> = None;
+const MASK: Option<DType> = Some(DType::Bool);
+
 /// Defines a question or an operation on the bits of one tensor.
 macro_rules! unary_bits {
     (
         $(#[$doc:meta])*
-        $name:ident, $Op:ident of $takes:ident gives |$dtype:ident| $result:expr,
+        $name:ident, $Op:ident of $takes:ident gives $result:ident,
         $formula:literal; |$x:ident, $spec:ident| $forward:expr;
         sample |$s:ident, $shape:ident| $sample:expr; wrong $wrong:expr, $message:literal;
     ) => {
@@ -252,8 +256,7 @@ macro_rules! unary_bits {
             }
             fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
                 let mut specs = infer_unary(stringify!($name), inputs[0], Takes::$takes)?;
-                let result: fn(DType) -> DType = |$dtype| $result;
-                specs[0].dtype = result(specs[0].dtype);
+                specs[0].dtype = $result.unwrap_or(specs[0].dtype);
                 Ok(specs)
             }
             fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
@@ -274,7 +277,7 @@ unary_bits! {
     /// assert_eq!(extensor::bitwise_invert(&extensor::tensor([5, -1]))?.to_vec::<i32>()?, [-6, 0]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
-    bitwise_invert, BitwiseInvert of Bits gives |dtype| dtype, "y = ~x";
+    bitwise_invert, BitwiseInvert of Bits gives ITSELF, "y = ~x";
     |x, spec| {
         let (op, dtype) = ("bitwise_invert", spec.dtype);
         // Every bit of the type: a mask has one.
@@ -295,7 +298,7 @@ unary_bits! {
     /// assert_eq!(y.to_vec::<bool>()?, [true, true, false, false]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
-    signbit, SignBit of Floats gives |_dtype| DType::Bool, "y = x is negative, −0 included";
+    signbit, SignBit of Floats gives MASK, "y = x is negative, −0 included";
     |x, spec| match_bits!(x.dtype(), T => Tensor::build("signbit", spec.shape, DType::Bool, |out: &mut [u8]| {
         top_bits::<T>(x.view(), out);
     }));
