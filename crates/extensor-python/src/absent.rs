@@ -4,6 +4,7 @@
 //! know any particular operation, nor how arguments come from Python.
 
 use crate::backward::{Backward, Given};
+use crate::convert::whole_numbers_of;
 use crate::error::OrRaise;
 use crate::function::parameter;
 use extensor::operation::{self, Operation};
@@ -204,7 +205,7 @@ impl Backward {
         shapes.extend(first.iter().rev().map(|&n| Shape::from([n])));
         shapes.push(first.iter().rev().copied().collect());
         // The inverse of a permutation.
-        if let Some(axes) = given.get("axes").and_then(|a| a.extract::<Vec<i64>>().ok()) {
+        if let Some(axes) = given.get("axes").and_then(|a| whole_numbers_of::<i64>(a).ok()) {
             let n = first.len() as i64;
             let mut shape: Vec<usize> = vec![0; first.len()];
             for (&axis, &size) in axes.iter().zip(first.iter()) {

@@ -46,8 +46,7 @@ impl<'py> Given<'py> {
     /// An argument as a shape.
     pub fn shape(&self, name: &str) -> PyResult<Option<Shape>> {
         let Some(object) = self.get(name) else { return Ok(None) };
-        let sizes: Vec<usize> = object
-            .extract()
+        let sizes: Vec<usize> = convert::whole_numbers_of(object)
             .map_err(|_| PyTypeError::new_err(format!("{name}: expected a shape")))?;
         let shape = Shape::from(sizes);
         if shape.checked_len().is_none() {
@@ -108,12 +107,11 @@ impl Backward {
             return Ok(vec![one]);
         }
         if let Some(list) = given.get("grad_outputs") {
-            let one = |item: PyResult<Bound<'_, PyAny>>| {
-                let item = item?;
+            let one = |item: Bound<'_, PyAny>| {
                 convert::array(&item)?
                     .ok_or_else(|| PyTypeError::new_err("grad_outputs: expected tensors"))
             };
-            return list.try_iter()?.map(one).collect();
+            return convert::items(list)?.iter().map(one).collect();
         }
         Err(PyTypeError::new_err(format!("{}: grad_output must be given", self.name())))
     }

@@ -4,6 +4,7 @@
 //! The functions of the buffer protocol joined the stable ABI with Python 3.11, in the form that they
 //! had before; they are declared here, so that one build serves 3.10 too.
 
+use crate::convert::whole_numbers_of;
 use crate::dlpack::borrowed;
 use crate::error::OrRaise;
 use crate::tensor::{PyTensor, expect_plain};
@@ -247,11 +248,15 @@ pub fn from_interface(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult
     };
     let Some(element) = element_of_typestr(&typestr) else { return Ok(None) };
     let shape: Vec<usize> = match entries.get_item("shape")? {
-        Some(shape) => shape.extract().map_err(|_| wrong("the shape is no tuple of sizes"))?,
+        Some(shape) => {
+            whole_numbers_of(&shape).map_err(|_| wrong("the shape is no tuple of sizes"))?
+        }
         None => return Err(wrong("there is no shape")),
     };
     let strides: Option<Vec<isize>> = match entries.get_item("strides")?.filter(|s| !s.is_none()) {
-        Some(strides) => Some(strides.extract().map_err(|_| wrong("the strides are no numbers"))?),
+        Some(strides) => {
+            Some(whole_numbers_of(&strides).map_err(|_| wrong("the strides are no numbers"))?)
+        }
         None => None,
     };
     if strides.as_ref().is_some_and(|s| s.len() != shape.len()) {

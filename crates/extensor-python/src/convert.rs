@@ -152,6 +152,24 @@ pub fn shared(value: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<T
     Ok(None)
 }
 
+/// The items of any iterable as a list. (Python makes it: one that is too long for the memory is its
+/// `MemoryError`, and what an object says of its length is not believed.)
+pub fn items<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+    if let Ok(list) = value.cast::<PyList>() {
+        return Ok(list.clone());
+    }
+    let made = value.py().get_type::<PyList>().call1((value,))?;
+    made.cast_into::<PyList>().map_err(PyErr::from)
+}
+
+/// The whole numbers of any iterable.
+pub fn whole_numbers_of<T>(value: &Bound<'_, PyAny>) -> PyResult<Vec<T>>
+where
+    T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    items(value)?.iter().map(|item| item.extract::<T>()).collect()
+}
+
 /// An argument that stands for a tensor: a tensor, an array or a Python number.
 pub enum Argument {
     /// A tensor.
@@ -260,8 +278,7 @@ impl Found {
             && value.len().is_ok()
             && value.hasattr("__getitem__")?
         {
-            let items = value.try_iter()?.take(isize::MAX as usize);
-            items.collect::<PyResult<_>>()?
+            self::items(value)?.iter().collect()
         } else {
             let class = value.get_type().name()?;
             return Err(PyTypeError::new_err(format!("cannot make a tensor of {class}")));

@@ -23,7 +23,7 @@ pub fn shape(value: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     if value.hasattr("__index__")? {
         return Ok(vec![size(value)?]);
     }
-    value.try_iter()?.map(|item| size(&item?)).collect()
+    crate::convert::items(value)?.iter().map(|item| size(&item)).collect()
 }
 
 fn size(value: &Bound<'_, PyAny>) -> PyResult<usize> {

@@ -584,9 +584,10 @@ impl PyTensor {
 #[pyfunction]
 pub fn tensor_of_bytes(
     bytes: &[u8],
-    shape: Vec<usize>,
+    shape: &Bound<'_, PyAny>,
     dtype: &Bound<'_, PyAny>,
 ) -> PyResult<PyTensor> {
+    let shape: Vec<usize> = convert::whole_numbers_of(shape)?;
     let dtype = dtype::from_object(dtype)?;
     Tensor::of_bytes(bytes, shape, dtype).or_raise().map(PyTensor)
 }
