@@ -40,7 +40,8 @@ fn ways(names: &[&str], ndim: usize, count: usize) -> Vec<Vec<Value>> {
     let mut all: Vec<Vec<Value>> = vec![Vec::new()];
     for name in names {
         let values: Vec<Value> = if *name == "axes" {
-            let sets = 0u32..1 << ndim.min(10);
+            let ndim = ndim.min(16);
+            let sets = 0u32..1 << ndim;
             let sets = sets.filter(|set| set.count_ones() as usize == count);
             let axes = |set: u32| (0..ndim as i64).filter(|k| set >> k & 1 == 1).collect();
             sets.map(|set| Value::Ints(axes(set))).collect()

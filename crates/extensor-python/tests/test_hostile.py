@@ -58,7 +58,7 @@ MAKERS = {
     "arange of floats": lambda n: ex._core.arange(0.0, float(n), 1.0),
     "linspace": lambda n: ex._core.linspace(0.0, 1.0, n, ex.float64, True),
     "eye": lambda n: ex._core.eye(n, n, 0, ex.float64),
-    "tile": lambda n: ex.ops.tile(ONE, [n]),
+    "tile": lambda n: ex.ops.tile(ex.asarray([1.0, 2.0]), [n]),
     "one_hot": lambda n: ex.ops.one_hot(ex.asarray([1, 2, 3]), n, ex.float64),
     "pad": lambda n: ex.ops.pad(ex.asarray([1.0]), [(n, n)]),
     "broadcast_to, then copy": lambda n: ex.ops.broadcast_to(ONE, [n]).copy(),
