@@ -99,6 +99,9 @@ impl Buffer {
         if let Some(start) = recycled {
             return Some((Buffer { start, bytes, owner: Owner::Own(capacity) }, false));
         }
+        if !affordable(capacity) {
+            return None;
+        }
         let start = allocate(capacity)?;
         Some((Buffer { start, bytes, owner: Owner::Own(capacity) }, true))
     }
@@ -354,6 +357,36 @@ fn default_limit() -> usize {
     asked.map_or_else(|| physical_memory() / 4, |mib| mib.saturating_mul(1 << 20))
 }
 
+/// From this size on a buffer is compared with the memory that there is.
+const WEIGHED: usize = 1 << 30;
+
+/// Whether the machine has so much memory to give. It would often map more, and then end the process
+/// that writes to it.
+#[inline]
+pub fn affordable(capacity: usize) -> bool {
+    if capacity < WEIGHED || capacity <= available_memory() {
+        return true;
+    }
+    // What is kept for reuse may be what is missing.
+    let pool = pool();
+    pool.shelves.lock().unwrap_or_else(|e| e.into_inner()).shrink(0);
+    capacity <= available_memory()
+}
+
+/// Bytes that can be had: of the machine, or of what its limits leave to this process.
+fn available_memory() -> usize {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let free = read("/proc/meminfo").and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        let kib: usize = line.split_whitespace().next()?.parse().ok()?;
+        Some(kib.saturating_mul(1024))
+    });
+    let limit = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+        .into_iter()
+        .find_map(|path| read(path)?.trim().parse::<usize>().ok());
+    free.unwrap_or_else(physical_memory).min(limit.unwrap_or(usize::MAX))
+}
+
 #[cfg(unix)]
 fn physical_memory() -> usize {
     // SAFETY: sysconf only reads its argument.
@@ -413,6 +446,34 @@ impl Shelves {
     }
 }
 
+/// Whether there is memory at all of these bytes: an address that somebody made up is found out, most
+/// likely. (On other systems than Unix only null is.)
+pub fn is_mapped(start: *const u8, bytes: usize) -> bool {
+    if bytes == 0 {
+        return true;
+    }
+    if start.is_null() || start.addr().checked_add(bytes).is_none() {
+        return false;
+    }
+    #[cfg(unix)]
+    {
+        const PAGE: usize = 4096;
+        let before = start.addr() % PAGE;
+        // SAFETY: with MS_ASYNC nothing is read or written; what is not mapped is an error.
+        let rc = unsafe {
+            libc::msync(
+                start.wrapping_sub(before).cast_mut().cast(),
+                bytes + before,
+                libc::MS_ASYNC,
+            )
+        };
+        // An address that is no multiple of the page size (where pages are larger) says nothing.
+        return rc == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOMEM);
+    }
+    #[cfg(not(unix))]
+    true
+}
+
 /// How many bytes of free buffers are kept for reuse right now.
 pub fn pool_bytes() -> usize {
     pool().shelves.lock().unwrap_or_else(|e| e.into_inner()).held
@@ -450,6 +511,27 @@ mod tests {
     fn impossible_sizes_are_none_and_not_an_abort() {
         assert!(Buffer::new(usize::MAX / 2 - 4096).is_none());
         assert!(Buffer::zeroed(1 << 60).is_none());
+    }
+
+    #[test]
+    fn more_than_the_machine_has_is_refused_before_it_is_mapped() {
+        let available = available_memory();
+        assert!(available > 1 << 20, "{available}");
+        assert!(affordable(WEIGHED - 1));
+        assert!(!affordable(physical_memory().saturating_mul(2).max(WEIGHED)));
+        assert!(Buffer::zeroed(physical_memory().saturating_mul(2).max(WEIGHED)).is_none());
+    }
+
+    #[test]
+    fn addresses_that_were_made_up_are_found_out() {
+        let values = [0u8; 100];
+        assert!(is_mapped(values.as_ptr(), 100) && is_mapped(std::ptr::null(), 0));
+        assert!(!is_mapped(std::ptr::null(), 1));
+        assert!(!is_mapped(std::ptr::without_provenance(usize::MAX - 5), 100));
+        if cfg!(unix) {
+            assert!(!is_mapped(std::ptr::without_provenance(64), 8));
+            assert!(!is_mapped(values.as_ptr(), 1 << 46));
+        }
     }
 
     #[test]

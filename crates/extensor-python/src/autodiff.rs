@@ -17,8 +17,7 @@ type Tensors = Vec<Tensor>;
 /// The tensors of a list.
 pub fn tensors(list: &Bound<'_, PyAny>) -> PyResult<Tensors> {
     let mut all = Vec::new();
-    for item in list.try_iter()? {
-        let item = item?;
+    for item in crate::convert::items(list)? {
         match item.cast::<PyTensor>() {
             Ok(tensor) => all.push(tensor.get().0.clone()),
             Err(_) => {

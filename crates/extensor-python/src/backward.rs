@@ -5,14 +5,14 @@
 //! not read is not asked for: a tensor of the right shape stands in for it, found by asking the
 //! operation which shapes it accepts. This module must not know any particular operation.
 
+use crate::absent::outline;
 use crate::convert;
 use crate::error::OrRaise;
-use crate::function::{compute, parameter};
+use crate::function::compute;
 use crate::tensor::PyTensor;
 use extensor::operation::{self, Operation};
-use extensor::params::Params;
 use extensor::record::{Count, Input, Record};
-use extensor::{DType, Shape, Tensor};
+use extensor::{Shape, Tensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -20,20 +20,22 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 // The explicit backward function of an operation. (Its text in Python is each one's own.)
 #[pyclass(name = "BackwardOperation", module = "extensor", frozen)]
 pub struct Backward {
-    record: &'static Record,
-    names: Vec<&'static str>,
+    pub record: &'static Record,
+    pub names: Vec<&'static str>,
 }
 
 /// The arguments of one call, by name.
-struct Given<'py>(Vec<(&'static str, Option<Bound<'py, PyAny>>)>);
+pub struct Given<'py>(Vec<(&'static str, Option<Bound<'py, PyAny>>)>);
 
 impl<'py> Given<'py> {
-    fn get(&self, name: &str) -> Option<&Bound<'py, PyAny>> {
+    /// An argument, unless it is absent or `None`.
+    pub fn get(&self, name: &str) -> Option<&Bound<'py, PyAny>> {
         let found = self.0.iter().find(|(n, _)| *n == name);
         found.and_then(|(_, object)| object.as_ref()).filter(|object| !object.is_none())
     }
 
-    fn tensor(&self, name: &str) -> PyResult<Option<Tensor>> {
+    /// An argument as a tensor.
+    pub fn tensor(&self, name: &str) -> PyResult<Option<Tensor>> {
         let Some(object) = self.get(name) else { return Ok(None) };
         match convert::array(object)? {
             Some(tensor) => Ok(Some(tensor)),
@@ -41,10 +43,10 @@ impl<'py> Given<'py> {
         }
     }
 
-    fn shape(&self, name: &str) -> PyResult<Option<Shape>> {
+    /// An argument as a shape.
+    pub fn shape(&self, name: &str) -> PyResult<Option<Shape>> {
         let Some(object) = self.get(name) else { return Ok(None) };
-        let sizes: Vec<usize> = object
-            .extract()
+        let sizes: Vec<usize> = convert::whole_numbers_of(object)
             .map_err(|_| PyTypeError::new_err(format!("{name}: expected a shape")))?;
         let shape = Shape::from(sizes);
         if shape.checked_len().is_none() {
@@ -54,12 +56,6 @@ impl<'py> Given<'py> {
         }
         Ok(Some(shape))
     }
-}
-
-/// A tensor of a shape that takes no memory.
-fn outline(shape: &Shape, dtype: DType) -> PyResult<Tensor> {
-    let one = Tensor::zeros(Shape::scalar(), dtype).or_raise()?;
-    extensor::broadcast_to(&one, shape).or_raise()
 }
 
 impl Backward {
@@ -111,173 +107,13 @@ impl Backward {
             return Ok(vec![one]);
         }
         if let Some(list) = given.get("grad_outputs") {
-            let one = |item: PyResult<Bound<'_, PyAny>>| {
-                let item = item?;
+            let one = |item: Bound<'_, PyAny>| {
                 convert::array(&item)?
                     .ok_or_else(|| PyTypeError::new_err("grad_outputs: expected tensors"))
             };
-            return list.try_iter()?.map(one).collect();
+            return convert::items(list)?.iter().map(one).collect();
         }
         Err(PyTypeError::new_err(format!("{}: grad_output must be given", self.name())))
-    }
-
-    fn operation(&self, given: &Given<'_>) -> PyResult<Box<dyn Operation>> {
-        let mut params = Params::new();
-        for p in self.record.params {
-            if let Some(object) = given.get(p.name) {
-                params = params.with(p.name, parameter(self.record, p.name, object)?);
-            }
-        }
-        // A key that only the forward pass draws from, a dtype that the gradient has.
-        for p in self.record.params {
-            if p.default.is_none() && given.get(p.name).is_none() && !self.names.contains(&p.name) {
-                params = match p.name {
-                    "key" => params.with("key", 0i64),
-                    "dtype" => params.with(
-                        "dtype",
-                        given.tensor("grad_output")?.map_or("f64", |g| g.dtype().name()),
-                    ),
-                    "shape" => params.with(
-                        "shape",
-                        given.tensor("grad_output")?.map_or(Vec::new(), |g| {
-                            g.shape().iter().map(|&n| n as i64).collect::<Vec<i64>>()
-                        }),
-                    ),
-                    "axes" | "sections" => params,
-                    _ => params,
-                };
-            }
-        }
-        self.record.operation(&params).or_raise()
-    }
-
-    /// The inputs: those given, and outlines of the others.
-    fn inputs(
-        &self,
-        given: &Given<'_>,
-        op: &dyn Operation,
-        grads: &[Tensor],
-    ) -> PyResult<Vec<Option<Tensor>>> {
-        let dtype = grads[0].dtype();
-        let record = self.record;
-        if let [Input { count: Count::Many, .. }] = record.inputs {
-            return self.parts(given, grads);
-        }
-        let input_dtype = match given.get("input_dtype") {
-            Some(object) => crate::dtype::from_object(object)?,
-            None => dtype,
-        };
-        let mut inputs: Vec<Option<Tensor>> = Vec::new();
-        for (i, input) in record.inputs.iter().enumerate() {
-            let named = given.tensor(input.name)?;
-            let shape = match given.shape(&format!("{}_shape", input.name))? {
-                None if i == 0 => given.shape("input_shape")?,
-                shape => shape,
-            };
-            inputs.push(match (named, shape) {
-                (Some(tensor), _) => Some(tensor),
-                (None, Some(shape)) => Some(outline(&shape, input_dtype)?),
-                (None, None) if self.names.contains(&input.name) => {
-                    if input.count == Count::Optional {
-                        None
-                    } else {
-                        return Err(PyTypeError::new_err(format!(
-                            "{}: {} must be given",
-                            self.name(),
-                            input.name
-                        )));
-                    }
-                }
-                (None, None) => None,
-            });
-        }
-        // Which of the shapes that could be meant the operation accepts, and answers with the
-        // gradients' shapes.
-        for i in 0..inputs.len() {
-            let absent = inputs[i].is_none() && !self.names.contains(&record.inputs[i].name);
-            if !absent {
-                continue;
-            }
-            let found = self.candidates(given, grads, &inputs).into_iter().find_map(|shape| {
-                let mut trial = inputs.clone();
-                trial[i] = Some(outline(&shape, input_dtype).ok()?);
-                self.accepts(op, &trial, grads).then(|| trial[i].take())
-            });
-            inputs[i] = found.flatten();
-        }
-        Ok(inputs)
-    }
-
-    /// Shapes that an input which is not given could have.
-    fn candidates(
-        &self,
-        given: &Given<'_>,
-        grads: &[Tensor],
-        inputs: &[Option<Tensor>],
-    ) -> Vec<Shape> {
-        let first = grads[0].shape();
-        let mut shapes: Vec<Shape> = vec![first.clone()];
-        shapes.extend(inputs.iter().flatten().map(|x| x.shape().clone()));
-        shapes.extend(first.iter().rev().map(|&n| Shape::from([n])));
-        shapes.push(first.iter().rev().copied().collect());
-        // The inverse of a permutation.
-        if let Some(axes) = given.get("axes").and_then(|a| a.extract::<Vec<i64>>().ok()) {
-            let n = first.len() as i64;
-            let mut shape: Vec<usize> = vec![0; first.len()];
-            for (&axis, &size) in axes.iter().zip(first.iter()) {
-                let at =
-                    usize::try_from(if axis < 0 { axis + n } else { axis }).unwrap_or(usize::MAX);
-                if let Some(slot) = shape.get_mut(at) {
-                    *slot = size;
-                }
-            }
-            shapes.insert(0, Shape::from(shape));
-        }
-        // Cut along an axis: the parts put together.
-        if grads.len() > 1 || self.names.contains(&"grad_outputs") {
-            let axis = given.get("axis").and_then(|a| a.extract::<i64>().ok()).unwrap_or(0);
-            let axis = usize::try_from(if axis < 0 { axis + first.len() as i64 } else { axis })
-                .unwrap_or(0);
-            let sum = grads.iter().filter_map(|g| g.shape().get(axis)).sum();
-            let sizes = first.iter().enumerate();
-            shapes.insert(0, sizes.map(|(k, &n)| if k == axis { sum } else { n }).collect());
-        }
-        shapes
-    }
-
-    fn accepts(&self, op: &dyn Operation, inputs: &[Option<Tensor>], grads: &[Tensor]) -> bool {
-        let given: Vec<&Tensor> = inputs.iter().map_while(Option::as_ref).collect();
-        let Ok(specs) = op.infer(&given) else { return false };
-        let results = self.record.results(specs.len());
-        results == grads.len()
-            && specs.iter().zip(grads).all(|(spec, grad)| spec.shape == *grad.shape())
-    }
-
-    /// Inputs that were put together: along `sizes` of an axis, or each along a new axis.
-    fn parts(&self, given: &Given<'_>, grads: &[Tensor]) -> PyResult<Vec<Option<Tensor>>> {
-        let shape = grads[0].shape();
-        let n = shape.len() as i64;
-        let axis: i64 = given.get("axis").map_or(Ok(0), |a| a.extract())?;
-        let at = usize::try_from(if axis < 0 { axis + n } else { axis })
-            .ok()
-            .filter(|&k| k < shape.len());
-        let Some(at) = at else {
-            return Err(extensor::Error::AxisOutOfRange {
-                op: self.record.name,
-                axis,
-                ndim: shape.len(),
-            })
-            .or_raise();
-        };
-        let part = |size: Option<usize>| -> PyResult<Option<Tensor>> {
-            let sizes = shape.iter().enumerate();
-            let sizes = sizes.filter_map(|(k, &n)| if k == at { size } else { Some(n) });
-            outline(&sizes.collect(), grads[0].dtype()).map(Some)
-        };
-        match given.shape("sizes")? {
-            Some(sizes) => sizes.iter().map(|&size| part(Some(size))).collect(),
-            None => (0..shape[at]).map(|_| part(None)).collect(),
-        }
     }
 
     /// The outputs as far as they are given, outlines elsewhere.
@@ -314,9 +150,26 @@ impl Backward {
                 Some(name) => given.tensor(name)?,
                 None => None,
             };
-            outputs.push(match tensor {
-                Some(tensor) => tensor,
-                None => outline(&spec.shape, spec.dtype)?,
+            outputs.push(match (tensor, name) {
+                (Some(tensor), Some(argument)) => {
+                    let op = self.name();
+                    if *tensor.shape() != spec.shape {
+                        let (expected, got) = (spec.shape.to_string(), tensor.shape().clone());
+                        return Err(extensor::Error::Shape { op, argument, expected, got })
+                            .or_raise();
+                    }
+                    if tensor.dtype() != spec.dtype {
+                        let (expected, got) = (spec.dtype.name(), tensor.dtype());
+                        return Err(extensor::Error::DType { op, argument, expected, got })
+                            .or_raise();
+                    }
+                    tensor
+                }
+                (None, Some(argument)) if self.names.contains(&argument) => {
+                    let text = format!("{}: {argument} must be given", self.name());
+                    return Err(PyTypeError::new_err(text));
+                }
+                _ => outline(&spec.shape, spec.dtype)?,
             });
         }
         Ok(outputs)
@@ -346,10 +199,24 @@ impl Backward {
             );
             return Err(PyTypeError::new_err(text));
         }
-        let op = self.operation(&given)?;
-        let inputs = self.inputs(&given, &*op, &grads)?;
-        let inputs: Vec<Tensor> = inputs.into_iter().map_while(|x| x).collect();
-        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        let mut ops = self.operations(&given, &grads)?;
+        let mut op = ops.swap_remove(0);
+        let mut inputs = self.inputs(&given, &*op, &grads)?;
+        if !ops.is_empty() && !self.accepts(&*op, &inputs, &grads) {
+            for other in ops {
+                let trial = self.inputs(&given, &*other, &grads)?;
+                if self.accepts(&*other, &trial, &grads) {
+                    (op, inputs) = (other, trial);
+                    break;
+                }
+            }
+        }
+        let count = inputs.iter().rposition(Option::is_some).map_or(0, |i| i + 1);
+        if let Some(i) = inputs[..count].iter().position(Option::is_none) {
+            let missing = operation::input_name(self.record, i);
+            return Err(PyTypeError::new_err(format!("{}: {missing} must be given", self.name())));
+        }
+        let inputs: Vec<&Tensor> = inputs.iter().flatten().collect();
         self.record.expect_inputs(inputs.len()).or_raise()?;
         let outputs = self.outputs(&given, &*op, &inputs)?;
         let outputs: Vec<&Tensor> = outputs.iter().collect();

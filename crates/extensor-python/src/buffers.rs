@@ -4,7 +4,9 @@
 //! The functions of the buffer protocol joined the stable ABI with Python 3.11, in the form that they
 //! had before; they are declared here, so that one build serves 3.10 too.
 
+use crate::convert::whole_numbers_of;
 use crate::dlpack::borrowed;
+use crate::error::OrRaise;
 use crate::tensor::{PyTensor, expect_plain};
 use extensor::{DType, Tensor};
 use pyo3::exceptions::PyValueError;
@@ -54,13 +56,21 @@ impl Drop for Held {
     }
 }
 
-/// The dtype of a format of the `struct` module in the machine's byte order.
-fn dtype_of(format: &CStr, bytes: isize) -> Option<DType> {
+/// What one element of a buffer is.
+struct Element {
+    dtype: DType,
+    /// Whether its bytes are in the other order than the machine's.
+    swapped: bool,
+}
+
+/// The element that a format of the `struct` module describes.
+fn element_of(format: &CStr, bytes: isize) -> Option<Element> {
     let text = format.to_bytes();
-    let native = if cfg!(target_endian = "little") { b'<' } else { b'>' };
-    let code = match text {
-        [code] => *code,
-        [order, code] if *order == native || *order == b'@' || *order == b'=' => *code,
+    let (code, swapped) = match text {
+        [code] => (*code, false),
+        [b'@' | b'=', code] => (*code, false),
+        [b'<', code] => (*code, cfg!(target_endian = "big")),
+        [b'>' | b'!', code] => (*code, cfg!(target_endian = "little")),
         _ => return None,
     };
     let dtype = match code {
@@ -82,24 +92,232 @@ fn dtype_of(format: &CStr, bytes: isize) -> Option<DType> {
         },
         _ => return None,
     };
-    (dtype.size() as isize == bytes).then_some(dtype)
+    (dtype.size() as isize == bytes).then_some(Element { dtype, swapped })
+}
+
+/// The element that a type string of NumPy's array interface describes.
+fn element_of_typestr(text: &str) -> Option<Element> {
+    let (order, rest) = (text.chars().next()?, text.get(1..)?);
+    let size: usize = rest.get(1..)?.parse().ok()?;
+    let dtype = match (rest.chars().next()?, size) {
+        ('b', 1) => DType::Bool,
+        ('f', 2) => DType::F16,
+        ('f', 4) => DType::F32,
+        ('f', 8) => DType::F64,
+        ('i', 1) => DType::I8,
+        ('i', 2) => DType::I16,
+        ('i', 4) => DType::I32,
+        ('i', 8) => DType::I64,
+        ('u', 1) => DType::U8,
+        ('u', 2) => DType::U16,
+        ('u', 4) => DType::U32,
+        ('u', 8) => DType::U64,
+        _ => return None,
+    };
+    let swapped = match order {
+        '<' => cfg!(target_endian = "big"),
+        '>' => cfg!(target_endian = "little"),
+        '|' | '=' => false,
+        _ => return None,
+    };
+    Some(Element { dtype, swapped: swapped && size > 1 })
+}
+
+/// Memory as somebody describes it: strides in bytes, `None` for row-major.
+struct Described {
+    start: *const u8,
+    shape: Vec<usize>,
+    strides: Option<Vec<isize>>,
+    element: Element,
+}
+
+impl Described {
+    /// The bytes from the first to the last element: how many lie before the start, and how many there
+    /// are in all; `None` if they cannot be counted. There is at least one element.
+    fn extent(&self) -> Option<(isize, usize)> {
+        let size = self.element.dtype.size();
+        let (mut first, mut last) = (0isize, 0isize);
+        for (&n, stride) in self.shape.iter().zip(self.steps()?) {
+            let reach = isize::try_from(n).ok()?.checked_sub(1)?.checked_mul(stride)?;
+            let end = if stride < 0 { &mut first } else { &mut last };
+            *end = end.checked_add(reach)?;
+        }
+        let bytes = last.checked_sub(first)?.checked_add(size as isize)?;
+        Some((first, usize::try_from(bytes).ok()?))
+    }
+
+    fn steps(&self) -> Option<Vec<isize>> {
+        if let Some(strides) = &self.strides {
+            return Some(strides.clone());
+        }
+        let mut step = self.element.dtype.size() as isize;
+        let mut steps = Vec::with_capacity(self.shape.len());
+        for &n in self.shape.iter().rev() {
+            steps.push(step);
+            step = step.checked_mul(isize::try_from(n.max(1)).ok()?)?;
+        }
+        steps.reverse();
+        Some(steps)
+    }
+
+    /// The tensor over the memory, or over a copy where it must be one.
+    ///
+    /// # Safety
+    /// The described elements must be readable until `owner` is dropped.
+    unsafe fn tensor(
+        self,
+        copy: Option<bool>,
+        owner: impl Send + Sync + 'static,
+    ) -> PyResult<Tensor> {
+        let Element { dtype, swapped } = self.element;
+        let size = dtype.size() as isize;
+        let odd = |steps: &Vec<isize>| steps.iter().any(|step| step % size != 0);
+        let between = self.strides.as_ref().is_some_and(odd);
+        let unaligned = self.start.addr() % dtype.size() != 0;
+        let empty = self.shape.contains(&0);
+        if copy == Some(false) && !empty && (swapped || between || unaligned) {
+            let text = if swapped {
+                "the array's bytes are in the other order than the machine's: it must be copied"
+            } else {
+                "the array's elements do not lie at multiples of their size: it must be copied"
+            };
+            return Err(PyValueError::new_err(text));
+        }
+        if !swapped && !between {
+            let steps = self.strides.map(|s| s.iter().map(|step| step / size).collect());
+            // SAFETY: the caller's promise.
+            return unsafe { borrowed(self.start, &self.shape, steps, dtype, owner) };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.gathered() }
+    }
+
+    /// A copy, element by element.
+    ///
+    /// # Safety
+    /// The described elements must be readable.
+    unsafe fn gathered(&self) -> PyResult<Tensor> {
+        let Element { dtype, swapped } = self.element;
+        let size = dtype.size();
+        let steps = self.steps().filter(|_| self.shape.contains(&0) || self.extent().is_some());
+        let count = extensor::Shape::from(&self.shape[..]).checked_len();
+        let (Some(steps), Some(count)) = (steps, count) else {
+            return Err(PyValueError::new_err(
+                "the array has more elements than memory can address",
+            ));
+        };
+        let bytes = count.saturating_mul(size);
+        if !extensor::memory::affordable(bytes) {
+            return Err(extensor::Error::OutOfMemory { op: "asarray", bytes }).or_raise();
+        }
+        let mut values: Vec<u8> = Vec::with_capacity(bytes);
+        let mut index = vec![0usize; self.shape.len()];
+        for _ in 0..count {
+            let apart: isize = index.iter().zip(&steps).map(|(&i, &s)| i as isize * s).sum();
+            // SAFETY: an element that the caller vouches for.
+            let element =
+                unsafe { std::slice::from_raw_parts(self.start.wrapping_offset(apart), size) };
+            if swapped {
+                values.extend(element.iter().rev())
+            } else {
+                values.extend(element)
+            }
+            for (i, &n) in index.iter_mut().zip(&self.shape).rev() {
+                *i += 1;
+                if *i < n {
+                    break;
+                }
+                *i = 0;
+            }
+        }
+        Tensor::of_bytes(&values, self.shape.clone(), dtype).or_raise()
+    }
+}
+
+/// The tensor over the memory that an object's `__array_interface__` describes, or nothing for elements
+/// that no dtype has. As with NumPy, the object answers for what it says of its memory; an address where
+/// there is none is refused.
+pub fn from_interface(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<Tensor>> {
+    let py = object.py();
+    let found = object.getattr(pyo3::intern!(py, "__array_interface__"))?;
+    let wrong = |what: &str| PyValueError::new_err(format!("__array_interface__: {what}"));
+    let entries = found.cast::<PyDict>().map_err(|_| wrong("it is no dict"))?;
+    let typestr: String = match entries.get_item("typestr")? {
+        Some(text) => text.extract()?,
+        None => return Err(wrong("there is no typestr")),
+    };
+    let Some(element) = element_of_typestr(&typestr) else { return Ok(None) };
+    let shape: Vec<usize> = match entries.get_item("shape")? {
+        Some(shape) => {
+            whole_numbers_of(&shape).map_err(|_| wrong("the shape is no tuple of sizes"))?
+        }
+        None => return Err(wrong("there is no shape")),
+    };
+    let strides: Option<Vec<isize>> = match entries.get_item("strides")?.filter(|s| !s.is_none()) {
+        Some(strides) => {
+            Some(whole_numbers_of(&strides).map_err(|_| wrong("the strides are no numbers"))?)
+        }
+        None => None,
+    };
+    if strides.as_ref().is_some_and(|s| s.len() != shape.len()) {
+        return Err(wrong("shape and strides differ in length"));
+    }
+    let data = entries.get_item("data")?.filter(|d| !d.is_none());
+    let mut described = Described { start: std::ptr::null(), shape, strides, element };
+    let (first, bytes) = if described.shape.contains(&0) {
+        (0, 0)
+    } else {
+        described.extent().ok_or_else(|| wrong("the array's size overflows"))?
+    };
+    if let Some(data) = &data
+        && let Ok((address, _)) = data.extract::<(usize, Bound<'_, PyAny>)>()
+    {
+        described.start = std::ptr::with_exposed_provenance(address);
+        let lowest = described.start.wrapping_offset(first);
+        if !extensor_kernels::buffer::is_mapped(lowest, bytes) {
+            return Err(wrong("there is no memory where the data are said to be"));
+        }
+        // The dict may be what keeps the memory, or the object.
+        let owner: (Py<PyAny>, Py<PyAny>) = (object.clone().unbind(), found.clone().unbind());
+        // SAFETY: the object vouches for the memory that it describes.
+        return unsafe { described.tensor(copy, owner) }.map(Some);
+    }
+    // The data are another object's buffer.
+    let offset: usize = entries.get_item("offset")?.map_or(Ok(0), |o| o.extract())?;
+    let Some(held) = Held::of(data.as_ref().unwrap_or(object)) else {
+        return Err(wrong("the data are neither an address nor a buffer"));
+    };
+    let begin = isize::try_from(offset).ok().and_then(|o| o.checked_add(first));
+    let end = begin.and_then(|b| usize::try_from(b).ok()).and_then(|b| b.checked_add(bytes));
+    if bytes > 0 && (held.0.bytes < 0 || end.is_none_or(|end| end > held.0.bytes as usize)) {
+        return Err(wrong("the array is larger than its data"));
+    }
+    described.start = (held.0.start as *const u8).wrapping_add(offset);
+    // SAFETY: all elements lie within the buffer, as was checked, which is held.
+    unsafe { described.tensor(copy, held) }.map(Some)
+}
+
+impl Held {
+    /// The object's buffer, if it has one.
+    fn of(object: &Bound<'_, PyAny>) -> Option<Held> {
+        // SAFETY: a structure of plain numbers and pointers, to be filled by Python.
+        let mut view: Box<Buffer> = Box::new(unsafe { std::mem::zeroed() });
+        // SAFETY: the object is alive, the view is writable and stays where it is.
+        if unsafe { PyObject_GetBuffer(object.as_ptr(), &mut *view, AS_IT_IS) } != 0 {
+            drop(PyErr::take(object.py()));
+            return None;
+        }
+        Some(Held(view))
+    }
 }
 
 /// The tensor over an object's buffer, or nothing if it has none or one of other elements.
 pub fn import(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<Tensor>> {
-    let py = object.py();
-    // SAFETY: a structure of plain numbers and pointers, to be filled by Python.
-    let mut view: Box<Buffer> = Box::new(unsafe { std::mem::zeroed() });
-    // SAFETY: the object is alive, the view is writable and stays where it is.
-    if unsafe { PyObject_GetBuffer(object.as_ptr(), &mut *view, AS_IT_IS) } != 0 {
-        drop(PyErr::take(py));
-        return Ok(None);
-    }
-    let held = Held(view);
+    let Some(held) = Held::of(object) else { return Ok(None) };
     let view = &held.0;
     // SAFETY: a format that is not null is text that lives as long as the view.
     let format = if view.format.is_null() { c"B" } else { unsafe { CStr::from_ptr(view.format) } };
-    let Some(dtype) = dtype_of(format, view.item_bytes) else {
+    let Some(element) = element_of(format, view.item_bytes) else {
         return Ok(None);
     };
     if !view.suboffsets.is_null() {
@@ -110,28 +328,15 @@ pub fn import(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<
         // SAFETY: `ndim` numbers lie at a pointer that is not null.
         (!start.is_null()).then(|| unsafe { std::slice::from_raw_parts(start, ndim) })
     };
-    let size = dtype.size() as isize;
     let shape: Vec<usize> = match list(view.shape) {
         Some(shape) => shape.iter().map(|&n| n.max(0) as usize).collect(),
         None if ndim == 0 => Vec::new(),
-        None => vec![(view.bytes / size) as usize],
+        None => vec![(view.bytes.max(0) as usize) / element.dtype.size()],
     };
-    let strides = list(view.strides).filter(|_| ndim > 0);
-    let (start, misaligned) = (
-        view.start as *const u8,
-        strides.is_some_and(|s| s.iter().any(|stride| stride % size != 0)),
-    );
-    if misaligned {
-        // A field of a structure: elements lie between others.
-        return Ok(None);
-    }
-    let strides = strides.map(|s| s.iter().map(|stride| stride / size).collect());
-    if copy == Some(false) && start.addr() % dtype.size() != 0 {
-        let text = "the array's elements do not lie at multiples of their size: it must be copied";
-        return Err(PyValueError::new_err(text));
-    }
+    let strides = list(view.strides).filter(|_| ndim > 0).map(<[isize]>::to_vec);
+    let described = Described { start: view.start as *const u8, shape, strides, element };
     // SAFETY: the exporter vouches for the elements that it describes while the view is held.
-    let tensor = unsafe { borrowed(start, &shape, strides, dtype, held)? };
+    let tensor = unsafe { described.tensor(copy, held)? };
     if copy == Some(true) { crate::dlpack::fresh(&tensor).map(Some) } else { Ok(Some(tensor)) }
 }
 

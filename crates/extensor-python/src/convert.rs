@@ -11,7 +11,7 @@ use crate::tensor::PyTensor;
 use extensor::{DType, Kind, Tensor, cast};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
 /// How deep nested sequences may be: deeper ones contain themselves.
 const DEEPEST: usize = 64;
@@ -117,26 +117,57 @@ fn whole(value: i128, dtype: DType) -> PyResult<Tensor> {
 }
 
 /// A tensor of ours, or another library's array without copying, if the object is one.
+#[inline]
 pub fn array(value: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
+    shared(value, None)
+}
+
+/// Likewise; with `copy` false an array that would have to be copied is an error.
+pub fn shared(value: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<Tensor>> {
     if let Ok(tensor) = value.cast::<PyTensor>() {
         return Ok(Some(tensor.get().0.clone()));
     }
     if value.cast::<PyFloat>().is_ok()
         || value.cast::<PyInt>().is_ok()
         || value.cast::<PyString>().is_ok()
+        || value.cast::<PyType>().is_ok()
     {
         return Ok(None);
     }
     let py = value.py();
-    if value.hasattr(pyo3::intern!(py, "__array_interface__"))?
-        && let Some(tensor) = buffers::import(value, None)?
-    {
+    let described = value.hasattr(pyo3::intern!(py, "__array_interface__"))?;
+    if described && let Some(tensor) = buffers::import(value, copy)? {
         return Ok(Some(tensor));
     }
     if value.hasattr(pyo3::intern!(py, "__dlpack__"))? {
-        return dlpack::import(value, None).map(Some);
+        return dlpack::import(value, copy).map(Some);
+    }
+    if described && let Some(tensor) = buffers::from_interface(value, copy)? {
+        return Ok(Some(tensor));
+    }
+    if value.hasattr(pyo3::intern!(py, "__array__"))? {
+        let made = value.call_method0(pyo3::intern!(py, "__array__"))?;
+        return buffers::import(&made, copy);
     }
     Ok(None)
+}
+
+/// The items of any iterable as a list. (Python makes it: one that is too long for the memory is its
+/// `MemoryError`, and what an object says of its length is not believed.)
+pub fn items<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+    if let Ok(list) = value.cast::<PyList>() {
+        return Ok(list.clone());
+    }
+    let made = value.py().get_type::<PyList>().call1((value,))?;
+    made.cast_into::<PyList>().map_err(PyErr::from)
+}
+
+/// The whole numbers of any iterable.
+pub fn whole_numbers_of<T>(value: &Bound<'_, PyAny>) -> PyResult<Vec<T>>
+where
+    T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    items(value)?.iter().map(|item| item.extract::<T>()).collect()
 }
 
 /// An argument that stands for a tensor: a tensor, an array or a Python number.
@@ -247,8 +278,7 @@ impl Found {
             && value.len().is_ok()
             && value.hasattr("__getitem__")?
         {
-            let items = value.try_iter()?.take(isize::MAX as usize);
-            items.collect::<PyResult<_>>()?
+            self::items(value)?.iter().collect()
         } else {
             let class = value.get_type().name()?;
             return Err(PyTypeError::new_err(format!("cannot make a tensor of {class}")));

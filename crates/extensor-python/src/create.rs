@@ -66,6 +66,10 @@ pub fn arange(
     let natural = if let (Some(_), Some(_), Some(_)) = integers { DType::I64 } else { DType::F64 };
     let dtype = dtype::optional(dtype)?.unwrap_or(natural);
     if let (Some(start), Some(stop), Some(step)) = integers {
+        if let Some(far) = [start, stop, step].into_iter().find(|v| v.unsigned_abs() > 1 << 64) {
+            let text = format!("arange: {far} is beyond what any dtype holds");
+            return Err(pyo3::exceptions::PyOverflowError::new_err(text));
+        }
         if step == 0 {
             return Err(PyValueError::new_err("arange: step is 0, expected another number"));
         }

@@ -381,23 +381,27 @@ pub unsafe fn borrowed(
             None => return Err(PyValueError::new_err("the array's strides overflow")),
         }
     }
-    let elements = (last - first + 1) as usize;
+    let elements = last.checked_sub(first).and_then(|n| usize::try_from(n).ok()?.checked_add(1));
+    let bytes = elements.and_then(|n| n.checked_mul(size)).filter(|&n| isize::try_from(n).is_ok());
+    let Some(bytes) = bytes else {
+        return Err(PyValueError::new_err("the array's strides overflow"));
+    };
     let lowest = start.wrapping_offset(first * size as isize);
     if start.addr() % size == 0 {
         let Some(lowest) = NonNull::new(lowest.cast_mut()) else {
             return Err(PyValueError::new_err("the array has no memory"));
         };
         // SAFETY: the caller's promise covers all elements between the lowest and the highest.
-        let buffer = unsafe { Buffer::shared(lowest, elements * size, owner) };
+        let buffer = unsafe { Buffer::shared(lowest, bytes, owner) };
         return Tensor::from_buffer(buffer, shape, &strides, (-first) as usize, dtype).or_raise();
     }
     // Elements at odd addresses: the bytes are copied to where they may lie.
-    let Some(mut buffer) = Buffer::new(elements * size) else {
+    let Some(mut buffer) = Buffer::new(bytes) else {
         return Err(pyo3::exceptions::PyMemoryError::new_err("no memory for a copy of the array"));
     };
-    // SAFETY: as above; both ranges are `elements * size` bytes long.
-    let bytes = unsafe { std::slice::from_raw_parts(lowest, elements * size) };
-    buffer.as_mut_slice::<u8>()[..elements * size].copy_from_slice(bytes);
+    // SAFETY: as above; both ranges are `bytes` bytes long.
+    let source = unsafe { std::slice::from_raw_parts(lowest, bytes) };
+    buffer.as_mut_slice::<u8>()[..bytes].copy_from_slice(source);
     drop(owner);
     Tensor::from_buffer(buffer, shape, &strides, (-first) as usize, dtype).or_raise()
 }

@@ -104,10 +104,13 @@ pub fn value(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Value> {
         || object.cast::<PyList>().is_ok()
         || object.hasattr("__len__")?
     {
-        let items: Vec<Bound<'_, PyAny>> = object.try_iter()?.collect::<PyResult<_>>()?;
+        let items: Vec<Bound<'_, PyAny>> = convert::items(object)?.iter().collect();
         let pair = |item: &Bound<'_, PyAny>| -> PyResult<(i64, i64)> {
-            let (a, b): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
-            Ok((int(name, &a)?, int(name, &b)?))
+            let both: Vec<Bound<'_, PyAny>> = convert::items(item)?.iter().collect();
+            match both.as_slice() {
+                [a, b] => Ok((int(name, a)?, int(name, b)?)),
+                _ => Err(PyValueError::new_err(format!("{name}: expected pairs of whole numbers"))),
+            }
         };
         if items.iter().any(|item| item.cast::<PyTuple>().is_ok() || item.cast::<PyList>().is_ok())
         {
@@ -197,8 +200,8 @@ impl Function {
             let object = object.as_ref().filter(|o| !o.is_none());
             match (input.count, object) {
                 (Count::Many, Some(object)) => {
-                    for item in object.try_iter()? {
-                        inputs.push(self.argument("tensors", &item?)?);
+                    for item in convert::items(object)? {
+                        inputs.push(self.argument("tensors", &item)?);
                     }
                 }
                 (_, Some(object)) => {

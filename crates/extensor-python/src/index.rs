@@ -200,7 +200,11 @@ fn pick(x: &Tensor, picks: Vec<(usize, Tensor)>) -> extensor::Result<Tensor> {
     let moved = extensor::transpose(x, &order[..])?;
     let sizes: Vec<usize> = axes.iter().map(|&k| x.shape()[k]).collect();
     let mut shape: Vec<i64> = moved.shape().iter().map(|&n| n as i64).collect();
-    let joined = sizes.iter().map(|&n| n as i64).product();
+    // (Of a tensor without elements the sizes may be anything.)
+    let joined = sizes.iter().try_fold(1i64, |product, &n| product.checked_mul(n as i64));
+    let Some(joined) = joined else {
+        return Err(extensor::Error::Overflow { op: "index", shape: x.shape().clone() });
+    };
     shape.splice(place..place + axes.len(), [joined]);
     let flat = extensor::reshape(&moved, &shape)?;
     // The index into the joined axis, every one checked.

@@ -3,6 +3,7 @@
 //! It binds the library and computes nothing itself. What can be said in Python is said there
 //! (`python/extensor`): trees, the standard's argument lists, layers, reports.
 
+mod absent;
 mod autodiff;
 mod average;
 mod backward;

@@ -23,12 +23,21 @@ pub fn shape(value: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     if value.hasattr("__index__")? {
         return Ok(vec![size(value)?]);
     }
-    value.try_iter()?.map(|item| size(&item?)).collect()
+    crate::convert::items(value)?.iter().map(|item| size(&item)).collect()
 }
 
 fn size(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     let index = value.call_method0("__index__")?;
     index.extract().map_err(|_| PyValueError::new_err(format!("{index} is no size of an axis")))
+}
+
+/// An error unless there is memory for so many objects.
+fn expect_memory(op: &'static str, count: u64) -> PyResult<()> {
+    let bytes = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(64);
+    if extensor::memory::affordable(bytes) {
+        return Ok(());
+    }
+    Err(extensor::Error::OutOfMemory { op, bytes }).or_raise()
 }
 
 #[pymethods]
@@ -54,8 +63,9 @@ impl PyKey {
 
     /// Keys for independent streams.
     #[pyo3(signature = (count = 2))]
-    fn split(&self, count: u32) -> Vec<PyKey> {
-        (0..u64::from(count)).map(|i| PyKey(self.0.fold_in(i))).collect()
+    fn split(&self, count: u32) -> PyResult<Vec<PyKey>> {
+        expect_memory("split", u64::from(count))?;
+        Ok((0..u64::from(count)).map(|i| PyKey(self.0.fold_in(i))).collect())
     }
 
     /// The key numbered `index` below this one.
@@ -97,6 +107,7 @@ impl PyKey {
 
     /// The numbers `0..count` in random order.
     fn permutation(&self, count: u64) -> PyResult<PyTensor> {
+        expect_memory("permutation", count)?;
         let mut order: Vec<i64> = (0..i64::try_from(count).unwrap_or(0)).collect();
         let draws = self.0.integers([order.len()], i64::MAX as u64).or_raise()?;
         let draws = draws.to_vec::<i64>().or_raise()?;

@@ -96,6 +96,9 @@ fn element<'py>(py: Python<'py>, x: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     })
 }
 
+/// How deep the lists of `tolist` may be nested.
+const MOST_NESTED: usize = 100;
+
 /// Nested lists of Python numbers.
 fn nested<'py>(
     py: Python<'py>,
@@ -113,6 +116,11 @@ fn nested<'py>(
 
 /// All elements as Python numbers, in row-major order.
 fn elements<'py>(py: Python<'py>, x: &Tensor) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    // A number is an object, and there are two lists of them on the way.
+    let bytes = x.len().saturating_mul(48);
+    if !extensor::memory::affordable(bytes) {
+        return Err(extensor::Error::OutOfMemory { op: "tolist", bytes }).or_raise();
+    }
     let object = |v: f64| PyFloat::new(py, v).into_any();
     Ok(match x.dtype().kind() {
         Kind::Float => x.to_f64_vec().into_iter().map(object).collect(),
@@ -267,6 +275,16 @@ impl PyTensor {
 
     /// The elements as nested lists of Python numbers.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if self.0.ndim() > MOST_NESTED {
+            let text = format!("tolist: {} axes are too many for nested lists", self.0.ndim());
+            return Err(PyValueError::new_err(text));
+        }
+        let outer = self.0.shape().iter().take_while(|&&n| n > 0);
+        let lists = outer.fold(1usize, |all, &n| all.saturating_mul(n));
+        if self.0.is_empty() && !extensor::memory::affordable(lists.saturating_mul(64)) {
+            let (op, bytes) = ("tolist", lists.saturating_mul(64));
+            return Err(extensor::Error::OutOfMemory { op, bytes }).or_raise();
+        }
         let mut all = elements(py, &self.0)?.into_iter();
         nested(py, self.0.shape(), &mut all)
     }
@@ -566,9 +584,10 @@ impl PyTensor {
 #[pyfunction]
 pub fn tensor_of_bytes(
     bytes: &[u8],
-    shape: Vec<usize>,
+    shape: &Bound<'_, PyAny>,
     dtype: &Bound<'_, PyAny>,
 ) -> PyResult<PyTensor> {
+    let shape: Vec<usize> = convert::whole_numbers_of(shape)?;
     let dtype = dtype::from_object(dtype)?;
     Tensor::of_bytes(bytes, shape, dtype).or_raise().map(PyTensor)
 }
@@ -588,10 +607,11 @@ pub fn asarray(
 ) -> PyResult<PyTensor> {
     expect_device(device)?;
     let dtype = dtype::optional(dtype)?;
-    let found = match convert::array(obj)? {
+    let share = copy.filter(|&copy| !copy);
+    let found = match convert::shared(obj, share)? {
         Some(found) => Some(found),
         None if obj.cast::<PyList>().is_err() && obj.cast::<PyTuple>().is_err() => {
-            buffers::import(obj, None)?
+            buffers::import(obj, share)?
         }
         None => None,
     };

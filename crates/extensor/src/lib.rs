@@ -32,5 +32,5 @@ pub mod threads {
 
 /// The pool that recycles large buffers.
 pub mod memory {
-    pub use extensor_kernels::buffer::{pool_bytes, set_pool_limit};
+    pub use extensor_kernels::buffer::{affordable, pool_bytes, set_pool_limit};
 }

@@ -7,19 +7,31 @@ use std::fmt;
 const WHOLE: usize = 1000;
 /// How many elements are shown at either end of a shortened axis.
 const EDGE: usize = 3;
+/// Tensors of more axes are not shown at all.
+const DEEPEST: usize = 100;
 
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = f.precision();
-        let shortened = self.len() > WHOLE;
-        // The indices shown along each axis; None stands for the gap.
+        if self.ndim() > DEEPEST {
+            return write!(f, "[...]  {}{}", self.dtype(), self.shape());
+        }
+        let edges = if self.len() > WHOLE { EDGE } else { usize::MAX };
+        let edges = [edges, 1, 0].into_iter().find(|&edge| {
+            let count = |&size: &usize| size.min(edge.saturating_mul(2).max(1));
+            let each = self.shape().iter().map(count);
+            each.fold(1usize, usize::saturating_mul) <= 10 * WHOLE
+        });
+        // The indices shown along each axis; None stands for the gap. (Of a tensor without elements
+        // none is.)
+        let edge = if self.is_empty() { 0 } else { edges.unwrap_or(0) };
         let shown: Vec<Vec<Option<usize>>> = self
             .shape()
             .iter()
             .map(|&size| {
-                if shortened && size > 2 * EDGE {
-                    let ends = (0..EDGE).map(Some).chain([None]);
-                    ends.chain((size - EDGE..size).map(Some)).collect()
+                if size > edge.saturating_mul(2).max(1) {
+                    let ends = (0..edge.max(1)).map(Some).chain([None]);
+                    ends.chain((size - edge..size).map(Some)).collect()
                 } else {
                     (0..size).map(Some).collect()
                 }

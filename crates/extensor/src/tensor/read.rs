@@ -13,7 +13,12 @@ impl Tensor {
     /// # Ok::<(), extensor::Error>(())
     /// ```
     pub fn to_vec<E: Element>(&self) -> Result<Vec<E>> {
-        Ok(self.iter::<E>()?.collect())
+        let values = self.iter::<E>()?;
+        let bytes = self.len().saturating_mul(size_of::<E>());
+        if !extensor_kernels::buffer::affordable(bytes) {
+            return Err(Error::OutOfMemory { op: "to_vec", bytes });
+        }
+        Ok(values.collect())
     }
 
     /// The one element of a tensor of one element.
