@@ -142,6 +142,8 @@ PLANTED = [
      (normal(3, 4),), "index along axis 1 of x is 3"),
     ("one argument", layer_norm, lambda g, x, w, b: (*layer_norm_backward(g, x, w, b)[:2], g.sum(0) * 2),
      (normal(4, 6), normal(6), normal(6)), "factor 2 everywhere; only in bias: the gradients for x, weight are right"),
+    ("mean over the batch", lambda x, b: x + b, lambda g, x, b: (g, g.mean(0)), (normal(3, 4), normal(4)),
+     r"0.3333 everywhere \(1 over the size of axis 0 of x.*; only in b"),
     ("gelu", gelu, gelu_backward_of_erf, (normal(6),), "approximation"),
 ]
 normal_9 = normal(9)
