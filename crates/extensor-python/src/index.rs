@@ -164,7 +164,8 @@ pub fn get(py: Python<'_>, x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tenso
             }
             Item::Mask(mask) => {
                 for (k, &size) in mask.shape().iter().enumerate() {
-                    if size != x.shape()[from + k] {
+                    // An empty mask picks nothing, whatever the size.
+                    if size != 0 && size != x.shape()[from + k] {
                         return Err(PyIndexError::new_err(format!(
                             "a mask of shape {} does not fit axes {from} to {} of shape {}",
                             mask.shape(),

@@ -5,18 +5,28 @@
 
 mod absent;
 mod autodiff;
+mod average;
 mod backward;
 mod buffers;
+mod check;
 mod convert;
 mod create;
+mod data;
 mod dlpack;
 mod dtype;
 mod error;
+mod files;
 mod function;
 mod index;
+mod minimize;
+mod named;
+mod nn;
+mod optim;
 mod random;
+mod schedule;
 mod search;
 mod tensor;
+mod train;
 
 use pyo3::prelude::*;
 
@@ -27,23 +37,55 @@ mod _core {
         Pullback, checkpoint, custom_jvp, custom_vjp, jvp, stop_gradient, value_and_grad, vjp,
     };
     #[pymodule_export]
+    use crate::average::PyAverage;
+    #[pymodule_export]
     use crate::backward::Backward;
     #[pymodule_export]
+    use crate::check::{PyReport, check_grad, check_gradient};
+    #[pymodule_export]
     use crate::create::{arange, eye, full, linspace};
+    #[pymodule_export]
+    use crate::data::{
+        PyBatcher, PyBatches, PyDataset, PyImages, PyTable, PyVocabulary, cifar_folder, cifar_read,
+        csv_read, idx_folder, idx_read, pairs, subset, text_read, windows,
+    };
     #[pymodule_export]
     use crate::dlpack::from_dlpack;
     #[pymodule_export]
     use crate::dtype::{PyDType, dtype_of_name};
     #[pymodule_export]
+    use crate::files::{
+        atomic_clean, npy_load, npy_save, npz_load, npz_save, safetensors_load,
+        safetensors_load_like, safetensors_save,
+    };
+    #[pymodule_export]
     use crate::function::{Function, operation_of_name, operations};
     #[pymodule_export]
     use crate::index::wrap_index;
     #[pymodule_export]
+    use crate::minimize::minimize;
+    #[pymodule_export]
+    use crate::nn::{
+        attention_parameters, class_loss, convolution_parameters, embedding_parameters,
+        group_norm_parameters, init_by_fan_in, init_fans, init_kaiming_normal,
+        init_kaiming_uniform, init_normal, init_orthogonal, init_truncated_normal,
+        init_xavier_normal, init_xavier_uniform, linear_parameters,
+    };
+    #[pymodule_export]
+    use crate::optim::{PyMethod, all_finite, global_norm};
+    #[pymodule_export]
     use crate::random::PyKey;
+    #[pymodule_export]
+    use crate::schedule::{
+        PyPlateau, PySchedule, schedule_constant, schedule_cosine, schedule_cosine_restarts,
+        schedule_exponential, schedule_multi_step, schedule_one_cycle, schedule_step,
+    };
     #[pymodule_export]
     use crate::search::{nonzero, unique};
     #[pymodule_export]
     use crate::tensor::{PyTensor, asarray, shares_memory, tensor_of_bytes};
+    #[pymodule_export]
+    use crate::train::{PyJsonLines, call_watched};
 
     use extensor::DType;
     use pyo3::prelude::*;

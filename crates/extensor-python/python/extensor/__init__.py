@@ -14,5 +14,20 @@ from ._core import DType, Key, Tensor, __version__, get_threads, set_threads
 globals().update(ops.EXTRA)
 
 from ._array_api import *  # noqa: E402, F403
-from ._array_api import __array_api_version__, __array_namespace_info__  # noqa: E402
 from ._autodiff import *  # noqa: E402, F403
+from ._check import *  # noqa: E402, F403
+
+# Imported when they are asked for first: whoever wants an array does not wait for them.
+_LATER = ("data", "io", "nn", "optim", "progress", "train")
+
+
+def __getattr__(name):
+    if name in _LATER:
+        import importlib
+
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *_LATER})

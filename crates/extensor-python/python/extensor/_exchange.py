@@ -3,8 +3,6 @@
 It must not know what tensors are.
 """
 
-import inspect
-
 __all__ = ["Holder", "signature"]
 
 
@@ -31,6 +29,8 @@ def _default(text):
 
 def signature(arguments):
     """The signature of (name, default or None) pairs."""
+    import inspect  # only those who ask for signatures pay for it
+
     parameters = []
     for name, default in arguments:
         value = inspect.Parameter.empty if default is None else _default(default)

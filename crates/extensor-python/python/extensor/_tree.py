@@ -4,8 +4,6 @@ A tree is taken apart into its leaves (the tensors) and a structure, and put tog
 structure and other leaves. It must not know what is done with the leaves.
 """
 
-import dataclasses
-
 from . import _core
 
 __all__ = ["flatten", "unflatten", "map", "leaves", "named_leaves", "Structure"]
@@ -27,11 +25,22 @@ class Structure:
             return NotImplemented
         if self.kind is not other.kind or len(self.parts) != len(other.parts):
             return False
-        if self.kind is not None and not _same(self.data, other.data):
+        if self.kind is not None and not _same(self._form(), other._form()):
             return False
         return all(a == b for a, b in zip(self.parts, other.parts))
 
-    __hash__ = None
+    def _form(self):
+        # Of a module or dataclass, the fields; not the object they were taken from.
+        fielded = isinstance(self.data, tuple) and len(self.data) == 3 and isinstance(self.data[1], dict)
+        return self.data[:2] if fielded else self.data
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def names(self):
+        """The names of the leaves, in order."""
+        names = []
+        _names(self, "", names)
+        return names
 
     def __repr__(self):
         if self.kind is _LEAF:
@@ -64,16 +73,16 @@ def _fields(x):
     names = getattr(x, "__tree_fields__", None)
     if names is not None and not isinstance(x, type):
         return names() if callable(names) else names
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+    if hasattr(type(x), "__dataclass_fields__"):
+        import dataclasses  # whoever made the class has imported it already
+
         return [f.name for f in dataclasses.fields(x)]
     return None
 
 
 def _is_static(x, name):
-    if dataclasses.is_dataclass(x):
-        field = type(x).__dataclass_fields__.get(name)
-        return field is not None and bool(field.metadata.get("static"))
-    return False
+    field = getattr(type(x), "__dataclass_fields__", {}).get(name)
+    return field is not None and bool(field.metadata.get("static"))
 
 
 def flatten(tree, *, floats=True, buffers=True):
@@ -186,12 +195,11 @@ def leaves(tree):
     return flatten(tree)[0]
 
 
-def named_leaves(tree):
-    """The tensors of a tree with their names ("layers.0.weight"), in order, as a dict."""
-    found, structure = flatten(tree)
-    names = []
-    _names(structure, "", names)
-    return dict(zip(names, found))
+def named_leaves(tree, *, buffers=True):
+    """The tensors of a tree with their names ("layers.0.weight"), in order, as a dict; with
+    `buffers=False` without the buffers of modules. The name of a tree that is one tensor is empty."""
+    found, structure = flatten(tree, buffers=buffers)
+    return dict(zip(structure.names(), found))
 
 
 def _names(s, prefix, names):

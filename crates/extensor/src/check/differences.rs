@@ -26,6 +26,7 @@ pub(crate) struct Subject<'a> {
 }
 
 /// A line through the inputs.
+#[derive(Clone, Copy)]
 pub(crate) enum Line<'a> {
     /// One element of the moved input number `input`.
     Element { input: usize, at: usize },

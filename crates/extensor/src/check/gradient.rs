@@ -127,7 +127,32 @@ pub fn assert_gradients_close(
     }
 }
 
-/// [`check_gradient`] for functions with any number of outputs.
+/// [`check_gradient`] for functions with any number of outputs: `f_backward(grad_outputs, inputs)`
+/// takes as many gradients.
+///
+/// ```
+/// use extensor::check::{Options, check_gradients};
+/// use extensor::{cos, cos_backward, sin, sin_backward, tensor};
+///
+/// let report = check_gradients(
+///     |x| Ok(vec![sin(&x[0])?, cos(&x[0])?]),
+///     |g, x| Ok(vec![sin_backward(&g[0], &x[0])? + cos_backward(&g[1], &x[0])?]),
+///     &[tensor([0.3, 1.1])],
+///     &Options::named("sin and cos"),
+/// )?;
+/// assert!(report.passed(), "{report}");
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn check_gradients(
+    f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>,
+    f_backward: impl Fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>,
+    inputs: &[Tensor],
+    options: &Options,
+) -> Result<Report> {
+    check_pair(&f, &f_backward, inputs, options)
+}
+
+/// [`check_gradients`], as one function for all functions.
 pub(crate) fn check_pair(
     f: Function,
     f_backward: Pullback,
@@ -152,6 +177,7 @@ pub(crate) fn check_pair(
         elements,
         worst: None,
         steps: Vec::new(),
+        comparisons: Vec::new(),
         kinks: Vec::new(),
         kink_count: 0,
         taylor: None,
@@ -199,7 +225,12 @@ pub(crate) fn check_pair(
 
     let check = Check { subject, analytic, tolerance, eps, options, inputs };
     match mode {
-        Mode::Fast => check.directions(&mut report)?,
+        Mode::Fast => {
+            check.directions(&mut report)?;
+            if options.record && matches!(report.problem, Some(Problem::Wrong { .. })) {
+                check.locate(&mut report)?;
+            }
+        }
         _ => check.elements(&mut report)?,
     }
     let smooth = report.kink_count == 0;

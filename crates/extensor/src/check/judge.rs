@@ -33,15 +33,27 @@ enum Finding {
 struct Suspect<'a> {
     line: Line<'a>,
     comparison: Comparison,
+    /// Its number among all places.
+    number: usize,
     /// How many elements the line moves.
     moved: usize,
 }
 
-/// Counts a comparison that is within its tolerance.
-fn compared(report: &mut Report, comparison: Comparison) {
-    report.checked += 1;
-    if comparison.ratio() >= report.worst_ratio() {
-        report.worst = Some(comparison);
+/// A check's comparisons so far: every one of them, and the line of the worst that is within its
+/// tolerance.
+struct Record<'a> {
+    all: Vec<Comparison>,
+    worst: Option<Line<'a>>,
+}
+
+impl<'a> Record<'a> {
+    /// Counts a comparison that is within its tolerance.
+    fn compared(&mut self, report: &mut Report, line: Line<'a>, comparison: Comparison) {
+        report.checked += 1;
+        if comparison.ratio() >= report.worst_ratio() {
+            report.worst = Some(comparison);
+            self.worst = Some(line);
+        }
     }
 }
 
@@ -89,6 +101,79 @@ impl Check<'_> {
         self.judge(places.collect(), report)
     }
 
+    /// Goes on from directions that are wrong to elements that are: some from everywhere, and one
+    /// found by halving the elements that a direction moves, always to the half with the larger
+    /// error. If none of them is wrong by itself, the report stays as it is.
+    pub fn locate(&self, report: &mut Report) -> Result<()> {
+        // So many elements that they take about as long whatever the size of the inputs.
+        const WORK: usize = 1 << 21;
+        let ends: Vec<usize> = self
+            .analytic
+            .iter()
+            .scan(0, |end, values| {
+                *end += values.len();
+                Some(*end)
+            })
+            .collect();
+        let total = ends.last().copied().unwrap_or(0);
+        let count = (WORK / total.max(1)).clamp(8, 128).min(total);
+        let mut numbers: Vec<usize> = (0..count).map(|i| i * total / count).collect();
+        numbers.push(self.halve(&ends, total)?);
+        numbers.sort_unstable();
+        numbers.dedup();
+        let places = numbers.iter().map(|&number| {
+            let input = ends.partition_point(|&end| end <= number);
+            let at = number + self.analytic[input].len() - ends[input];
+            let (line, analytic) = (Line::Element { input, at }, self.analytic[input][at]);
+            let number = self.subject.wrt[input];
+            let index = unravel(at, self.inputs[number].shape());
+            let input = self.options.input_name(number);
+            (line, analytic, Place::Element { input, index }, 1)
+        });
+        let mut found =
+            Report { worst: None, problem: None, comparisons: Vec::new(), ..report.clone() };
+        self.judge(places.collect(), &mut found)?;
+        if matches!(found.problem, Some(Problem::Wrong { .. })) {
+            let Report { worst, steps, comparisons, problem, .. } = found;
+            *report = Report { worst, steps, comparisons, problem, ..report.clone() };
+        }
+        Ok(())
+    }
+
+    /// The number, among all elements, of one whose derivative is probably wrong. The inputs'
+    /// elements end at these numbers.
+    fn halve(&self, ends: &[usize], total: usize) -> Result<usize> {
+        let speeds: Vec<Vec<f64>> =
+            (0..self.analytic.len()).map(|k| self.draw(0, k)).collect::<Result<_>>()?;
+        let error = |from: usize, to: usize| -> Result<f64> {
+            let mut masked = speeds.clone();
+            for (values, end) in masked.iter_mut().zip(ends) {
+                let start = end - values.len();
+                for (at, v) in values.iter_mut().enumerate() {
+                    if !(from..to).contains(&(start + at)) {
+                        *v = 0.0;
+                    }
+                }
+            }
+            let numeric = self.subject.central(&Line::Direction(&masked), self.eps)?.value;
+            Ok(self.project(&masked) - numeric)
+        };
+        let (mut low, mut high) = (0, total);
+        let mut all = error(low, high)?;
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let left = error(low, middle)?;
+            // Errors of derivatives add up as derivatives do.
+            let right = all - left;
+            if left.abs() >= right.abs() {
+                (high, all) = (middle, left);
+            } else {
+                (low, all) = (middle, right);
+            }
+        }
+        Ok(low)
+    }
+
     /// Looks at the slope of the Taylor remainder along a random direction through all inputs.
     pub fn taylor(&self, report: &mut Report) -> Result<()> {
         let speeds: Vec<Vec<f64>> =
@@ -124,7 +209,8 @@ impl Check<'_> {
     fn judge(&self, places: Vec<(Line, f64, Place, usize)>, report: &mut Report) -> Result<()> {
         let total = places.len();
         let mut suspects = Vec::new();
-        for (line, analytic, place, moved) in places {
+        let mut record = Record { all: Vec::new(), worst: None };
+        for (number, (line, analytic, place, moved)) in places.into_iter().enumerate() {
             let h = self.eps * self.subject.scale(&line);
             let Quotient { value, terms, bend } = self.subject.central(&line, h)?;
             let suspect = Suspect {
@@ -135,8 +221,12 @@ impl Check<'_> {
                     tolerance: self.bound(value, terms.max(moved)),
                 },
                 line,
+                number,
                 moved,
             };
+            if self.options.record {
+                record.all.push(suspect.comparison.clone());
+            }
             if suspect.comparison.ratio() > 1.0 || suspect.comparison.ratio().is_nan() {
                 suspects.push(suspect);
                 continue;
@@ -147,23 +237,37 @@ impl Check<'_> {
             {
                 self.note_kink(report, &suspect.comparison, sides);
             }
-            compared(report, suspect.comparison);
+            record.compared(report, line, suspect.comparison);
         }
         suspects.sort_by(|a, b| b.comparison.ratio().total_cmp(&a.comparison.ratio()));
-        self.judge_suspects(suspects, report)?;
+        self.judge_suspects(suspects, &mut record, report)?;
+        report.comparisons = record.all;
+        if self.options.record
+            && let (Some(line), Some(worst), true) = (record.worst, &report.worst, report.passed())
+        {
+            report.steps = self.steps(&line, worst.analytic)?;
+        }
         if total > 0 && report.checked == 0 && report.passed() {
             report.problem = Some(Problem::NothingChecked);
         }
         Ok(())
     }
 
-    fn judge_suspects(&self, suspects: Vec<Suspect>, report: &mut Report) -> Result<()> {
+    fn judge_suspects<'a>(
+        &self,
+        suspects: Vec<Suspect<'a>>,
+        record: &mut Record<'a>,
+        report: &mut Report,
+    ) -> Result<()> {
         let mut wrong: Vec<(Line, Comparison)> = Vec::new();
         let mut unresolved: Option<(Line, Comparison, f64)> = None;
         for suspect in suspects {
             let (comparison, finding) = self.look_closer(&suspect)?;
+            if let Some(kept) = record.all.get_mut(suspect.number) {
+                *kept = comparison.clone();
+            }
             match finding {
-                Finding::Close => compared(report, comparison),
+                Finding::Close => record.compared(report, suspect.line, comparison),
                 Finding::Wrong => wrong.push((suspect.line, comparison)),
                 Finding::Kink(sides) => self.note_kink(report, &comparison, sides),
                 Finding::Unresolved { accuracy } => {
@@ -205,7 +309,7 @@ impl Check<'_> {
 
     /// Settles a doubt by extrapolated differences, then by one-sided ones.
     fn look_closer(&self, suspect: &Suspect) -> Result<(Comparison, Finding)> {
-        let Suspect { line, comparison: first, moved } = suspect;
+        let Suspect { line, comparison: first, moved, .. } = suspect;
         let estimate = self.subject.extrapolate(line, self.eps)?;
         let kink = self.subject.kink(line, self.eps)?;
         if estimate.value.is_nan() {
@@ -230,14 +334,16 @@ impl Check<'_> {
 
     /// The error for steps from a thousand times ε down to a ten-thousandth of it.
     fn steps(&self, line: &Line, analytic: f64) -> Result<Vec<Step>> {
+        // On request at half decades, which make a better picture.
+        let parts = if self.options.record { 2 } else { 1 };
         let step = |power: i32| {
-            let eps = self.eps * 10f64.powi(power);
+            let eps = self.eps * 10f64.powf(f64::from(power) / f64::from(parts));
             let h = eps * self.subject.scale(line);
             let numeric = self.subject.central(line, h)?.value;
             let error = (analytic - numeric).abs();
             Ok(Step { eps, numeric, error })
         };
-        (-4..=3).rev().map(step).collect()
+        (-4 * parts..=3 * parts).rev().map(step).collect()
     }
 }
 

@@ -45,6 +45,8 @@ mod taylor;
 
 pub use arrange::{Arrangement, repeated};
 pub use function::{assert_grad, check_grad};
-pub use gradient::{NumericalGradient, assert_gradients_close, check_gradient, numerical_gradient};
+pub use gradient::{
+    NumericalGradient, assert_gradients_close, check_gradient, check_gradients, numerical_gradient,
+};
 pub use options::{Mode, Options};
 pub use report::{Comparison, Kink, Place, Problem, Report, Step};

@@ -60,6 +60,9 @@ pub struct Options {
     pub forward: bool,
     /// How often [`check_grad`](super::check_grad) differentiates: 1 or 2.
     pub order: u8,
+    /// Whether the report keeps every comparison, and how the error moves with ε also where the
+    /// check passes, and whether a fast check that fails goes on to find an element that is wrong.
+    pub record: bool,
 }
 
 impl Options {
@@ -111,6 +114,7 @@ impl Default for Options {
             shown: 4,
             forward: true,
             order: 1,
+            record: false,
         }
     }
 }

@@ -172,8 +172,12 @@ pub struct Report {
     pub elements: usize,
     /// Where the error is largest in units of its tolerance.
     pub worst: Option<Comparison>,
-    /// How the error there moves with the step; for reports that do not pass.
+    /// How the error there moves with the step; for reports that do not pass, and on request
+    /// ([`Options::record`](super::Options::record)) for all.
     pub steps: Vec<Step>,
+    /// On request ([`Options::record`](super::Options::record)) every comparison made; where a fast
+    /// check failed, those of the elements that it then looked at.
+    pub comparisons: Vec<Comparison>,
     /// The points found not to be differentiable, as many as were to be shown.
     pub kinks: Vec<Kink>,
     /// How many there are in all.

@@ -4,12 +4,10 @@ They are made of the catalogue's operations and compute nothing by themselves, s
 differentiable there is differentiable here.
 """
 
-from .constants import *  # noqa: F403
-from .creation import *  # noqa: F403
-from .dtypes import *  # noqa: F403
-from .elementwise import *  # noqa: F403
-from .info import *  # noqa: F403
-from .linear import *  # noqa: F403
-from .manipulation import *  # noqa: F403
-from .reduction import *  # noqa: F403
-from .searching import *  # noqa: F403
+from . import constants, creation, dtypes, elementwise, info, linear, manipulation, reduction, searching
+
+__all__ = []
+for _module in (constants, creation, dtypes, elementwise, info, linear, manipulation, reduction, searching):
+    for _name in _module.__all__:
+        globals()[_name] = getattr(_module, _name)
+        __all__.append(_name)

@@ -1,7 +1,7 @@
 """Dtypes: the objects, what they can hold, and how they mix."""
 
 import builtins
-import dataclasses
+from collections import namedtuple
 
 from .. import _core, ops
 from .common import Tensor, is_number, tensor
@@ -68,22 +68,8 @@ def can_cast(from_, to, /):
     return start.promote(to) == to
 
 
-@dataclasses.dataclass(frozen=True)
-class _FloatInfo:
-    bits: int
-    eps: float
-    max: float
-    min: float
-    smallest_normal: float
-    dtype: _core.DType
-
-
-@dataclasses.dataclass(frozen=True)
-class _IntegerInfo:
-    bits: int
-    max: int
-    min: int
-    dtype: _core.DType
+_FloatInfo = namedtuple("finfo", ["bits", "eps", "max", "min", "smallest_normal", "dtype"])
+_IntegerInfo = namedtuple("iinfo", ["bits", "max", "min", "dtype"])
 
 
 def _dtype(type):

@@ -1,0 +1,194 @@
+"""Other libraries' arrays as tensors and back, in trees: what a person's function takes and returns.
+
+It knows NumPy and PyTorch by the objects that it is given and imports neither. It must not know what
+the functions are called for.
+"""
+
+import sys
+
+from . import _core
+from ._tree import _LEAF, _STAR, Structure, _fields, _is_static
+
+Tensor = _core.Tensor
+
+
+def kind_of(x):
+    """What library an object is an array of: "extensor", "numpy", "torch", "other"; "scalar" for a
+    number of NumPy's, "float" for Python's; None if it is no array."""
+    if isinstance(x, Tensor):
+        return "extensor"
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(x, numpy.ndarray):
+        return "numpy"
+    if numpy is not None and isinstance(x, numpy.generic):
+        return "scalar"
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return "torch"
+    if type(x) is float:
+        return "float"
+    if hasattr(x, "__dlpack__") and not isinstance(x, type):
+        return "other"
+    return None
+
+
+def flatten(tree):
+    """The arrays of a tree, of whatever library and as they are, and its structure. Buffers of modules
+    are part of the structure."""
+    found = []
+    return found, _flatten(tree, found, True, 0)
+
+
+def _flatten(x, found, floats, depth):
+    if depth > 200:
+        raise ValueError("a tree is nested more than 200 deep, or contains itself")
+    kind = kind_of(x)
+    if kind is not None and (floats or kind != "float"):
+        found.append(x)
+        return _STAR
+    kind = type(x)
+    if isinstance(x, (list, tuple)):
+        parts = [_flatten(v, found, floats, depth + 1) for v in x]
+        return Structure(kind, getattr(x, "_fields", len(parts)), parts)
+    if isinstance(x, dict):
+        parts = [_flatten(v, found, floats, depth + 1) for v in x.values()]
+        return Structure(kind, list(x), parts)
+    names = _fields(x)
+    if names is None:
+        return Structure(None, x, ())
+    fixed = {*getattr(x, "__tree_static__", ()), *getattr(x, "__tree_buffers__", ())}
+    data, parts, moving = {}, [], []
+    for name in names:
+        value = getattr(x, name)
+        if name in fixed or _is_static(x, name):
+            data[name] = value
+        else:
+            moving.append(name)
+            parts.append(_flatten(value, found, False, depth + 1))
+    return Structure(kind, (moving, data, x), parts)
+
+
+def keys(structure):
+    """How the parts of a structure are called."""
+    if isinstance(structure.data, int):
+        return range(structure.data)
+    if issubclass(structure.kind, (dict, tuple)):
+        return structure.data
+    return structure.data[0]
+
+
+def fits(structure, tree):
+    """Whether a tree may be of a structure, by its outermost form."""
+    if structure.kind is _LEAF:
+        return not isinstance(tree, (tuple, list, dict))
+    if structure.kind is None:
+        return True
+    if issubclass(structure.kind, (list, tuple)):
+        return isinstance(tree, (list, tuple))
+    if issubclass(structure.kind, dict):
+        return isinstance(tree, dict)
+    return isinstance(tree, (structure.kind, dict))
+
+
+def align(structure, tree, found):
+    """Adds to `found` what `tree` holds in the place of each leaf of a structure, or None."""
+    if structure.kind is _LEAF:
+        found.append(tree)
+        return
+    if structure.kind is None:
+        return
+    for number, (key, part) in enumerate(zip(keys(structure), structure.parts)):
+        value = None
+        if isinstance(tree, dict):
+            value = tree.get(key)
+        elif isinstance(tree, (list, tuple)):
+            value = tree[number] if number < len(tree) else None
+        elif isinstance(key, str):
+            value = getattr(tree, key, None)
+        align(part, value, found)
+
+
+def names_of(structure, prefix, names):
+    """Adds to `names` what each leaf is called: "params.w"."""
+    if structure.kind is _LEAF:
+        names.append(prefix)
+    elif structure.kind is not None:
+        for key, part in zip(keys(structure), structure.parts):
+            names_of(part, f"{prefix}.{key}", names)
+
+
+def to_tensor(x):
+    """A tensor of its own memory of the same values."""
+    kind = kind_of(x)
+    if kind == "extensor":
+        return x
+    if kind == "torch":
+        x = x.detach().cpu().resolve_neg()
+    elif kind == "scalar":
+        x = sys.modules["numpy"].asarray(x)
+    return _core.asarray(x) if kind == "float" else _core.asarray(x, copy=True)
+
+
+def from_tensor(tensor, like):
+    """The tensor's values in an array of the library that `like` is of, free to be changed."""
+    kind = kind_of(like)
+    if kind == "numpy":
+        return sys.modules["numpy"].array(tensor)
+    if kind == "scalar":
+        return sys.modules["numpy"].asarray(tensor)[()]
+    if kind == "torch":
+        torch = sys.modules["torch"]
+        return torch.from_dlpack(tensor.copy()).clone().to(like.device)
+    if kind == "float":
+        return float(tensor)
+    if kind == "other" and hasattr(like, "__array_namespace__"):
+        return like.__array_namespace__().from_dlpack(tensor)
+    return tensor
+
+
+def change(given, tensor):
+    """Where an array made of a tensor no longer has its values: an index (None: its shape), what was
+    there and what is there; or None."""
+    kind = kind_of(given)
+    if kind not in ("numpy", "torch"):
+        return None
+    if tuple(given.shape) != tensor.shape:
+        return None, tensor.shape, tuple(given.shape)
+    before = from_tensor(tensor, given)
+    after = given.detach() if kind == "torch" else given
+    moved = ~((after == before) | ((after != after) & (before != before)))
+    if not moved.any():
+        return None
+    if kind == "torch":
+        index = tuple(moved.nonzero()[0].tolist())
+    else:
+        index = tuple(int(i[0]) for i in moved.nonzero())
+    return index, before[index].item(), after[index].item()
+
+
+def dtype_name(tensor):
+    """"float32"."""
+    return str(tensor.dtype).rpartition(".")[2]
+
+
+def is_float(tensor):
+    """Whether there are derivatives by it."""
+    return "float" in dtype_name(tensor)
+
+
+def not_finite(tensor):
+    """The first element that is infinite or NaN, as its index and value, or None."""
+    if tensor.size == 0:
+        return None
+    wide = _core.asarray(tensor, dtype="float64")
+    total = float(_core.operations()["sum"](wide - wide, None, False))
+    if total == 0:
+        return None
+    values, index = wide, []
+    flat = _core.operations()["reshape"](values, (values.size,)).tolist()
+    at = next(i for i, v in enumerate(flat) if v - v != 0)
+    value = flat[at]
+    for size in reversed(tensor.shape):
+        at, k = divmod(at, size)
+        index.insert(0, k)
+    return tuple(index), value

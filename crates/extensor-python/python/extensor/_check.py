@@ -1,0 +1,415 @@
+"""Checking gradients: of functions made of operations, and of any pair of functions of arrays.
+
+The check itself is the Rust library's. This module makes functions of lists of tensors of what a
+person has (NumPy, PyTorch, trees of arrays), calls it, and hands its findings to `_report.py`.
+"""
+
+import inspect
+import sys
+
+from . import _adapt, _core
+from ._adapt import dtype_name, fits, from_tensor, is_float, to_tensor
+from ._report import Report
+from ._tree import unflatten
+
+__all__ = ["check_grad", "check_gradient", "assert_grad", "assert_gradient", "Report"]
+
+# Differences of float32 numbers are not better than this (the cube root of the precision, squared).
+_COARSE = {"float32": (1e-2, 1e-3), "float16": (0.2, 0.05), "bfloat16": (0.5, 0.2)}
+
+
+def check_gradient(f, f_backward, *inputs, **options):
+    """Checks a backward function against differences of its function; returns a `Report`.
+
+    `f(*inputs)` returns an array, and `f_backward(grad_output, *inputs)` the gradient for each input of
+    a float dtype: one, or a tuple of them, with None for inputs that are not to be checked. Inputs are
+    arrays of extensor, NumPy or PyTorch, Python floats, or trees of these, and the functions are called
+    with what was given: a pair of NumPy functions with NumPy arrays. Integers stay as they are.
+
+    >>> import math, extensor as ex
+    >>> ex.check_gradient(math.sin, lambda g, x: g * math.cos(x), 0.5).passed
+    True
+    >>> report = ex.check_gradient(math.cos, lambda g, x: g * math.sin(x), 0.5)
+    >>> report.passed, report.hint
+    (False, 'the sign is swapped: your gradient is −1 times the right one everywhere')
+
+    Options: `dtype` ("float64": all is computed in it; "float32": the gradient in it is held to
+    differences in float64; by default float64 if the functions can), `mode` ("full": every element,
+    "fast": random directions; by default full up to 1024 elements), `eps`, `rtol`, `atol`, `seed`,
+    `directions`, `cotangent` (the `grad_output`; by default random), `taylor` (False: no look at the
+    Taylor remainder), `own_dtype` (True: differences in the inputs' own dtype), `name`.
+    """
+    return _Check(f, f_backward, inputs, options).report()
+
+
+def check_grad(f, *inputs, **options):
+    """Checks the derivatives that automatic differentiation finds for `f` at `inputs`; returns a
+    `Report`.
+
+    A function made of extensor's operations is checked by differences, in reverse mode and (unless
+    `forward=False`) in forward mode, and with `order=2` the gradient's own derivatives too. With PyTorch
+    tensors, `f` is a function of theirs, or a `torch.autograd.Function`, and the gradient is what
+    `torch.autograd` makes of it. Inputs and other options are those of `check_gradient`.
+
+    >>> import extensor as ex
+    >>> ex.check_grad(lambda x: ex.exp(ex.sin(x)), ex.asarray([0.3, -0.8]), order=2).passed
+    True
+    """
+    leaves, _ = _adapt.flatten(inputs)
+    if any(_adapt.kind_of(x) == "torch" for x in leaves):
+        from ._check_torch import check_torch
+
+        return check_torch(f, inputs, options)
+    return _Check(f, None, inputs, options).report()
+
+
+def assert_gradient(f, f_backward, *inputs, **options):
+    """Raises AssertionError with the report of `check_gradient` unless it passes."""
+    __tracebackhide__ = True
+    check_gradient(f, f_backward, *inputs, **options).raise_if_failed()
+
+
+def assert_grad(f, *inputs, **options):
+    """Raises AssertionError with the report of `check_grad` unless it passes.
+
+    >>> import extensor as ex
+    >>> ex.assert_grad(ex.tanh, ex.asarray([0.3, -0.8]))
+    """
+    __tracebackhide__ = True
+    check_grad(f, *inputs, **options).raise_if_failed()
+
+
+class _Changed(Exception):
+    """A function changed what it was given."""
+
+
+def _name_of(f):
+    name = getattr(f, "__name__", None) or getattr(getattr(f, "func", None), "__name__", None)
+    return name if name and name != "<lambda>" else "f"
+
+
+def _parameters(f, count):
+    """What the first arguments of a function are called."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        names = [p.name for p in inspect.signature(f).parameters.values() if p.kind in kinds]
+    except (TypeError, ValueError):
+        names = []
+    return [names[i] if i < len(names) else f"input {i}" for i in range(count)]
+
+
+class _Check:
+    """A check under way: a person's functions as functions of lists of tensors."""
+
+    def __init__(self, f, f_backward, inputs, options, signature=None):
+        self.f, self.f_backward = f, f_backward
+        self.options = dict(options)
+        self.dtype = self.options.pop("dtype", None)
+        self.options.setdefault("name", _name_of(signature or f))
+        if self.options.get("cotangent") is not None:
+            self.options["cotangent"] = to_tensor(self.options["cotangent"])
+        self.notes, self.names = [], []
+        self.count = len(inputs)
+        self.originals, self.structure = _adapt.flatten(tuple(inputs))
+        arguments = _parameters(signature or f, len(inputs))
+        for name, part in zip(arguments, self.structure.parts):
+            _adapt.names_of(part, name, self.names)
+        self.arguments = arguments
+        self.tensors = [to_tensor(x) for x in self.originals]
+        self.moving = [i for i, x in enumerate(self.tensors) if is_float(x)]
+        self.outputs = None  # the structure of the result, its arrays, and which are of a float dtype
+        self.grad_dtypes = set()
+        if not self.moving:
+            raise ValueError(
+                "no input is an array of a float dtype: there is nothing to differentiate by "
+                "(a Python int is no array: write 2.0)"
+            )
+
+    # -- The functions, of lists of tensors.
+
+    def given(self, tensors):
+        """The person's arguments, and the arrays in them."""
+        arrays = [from_tensor(x, like) for x, like in zip(tensors, self.originals)]
+        return unflatten(self.structure, arrays), arrays
+
+    def watch(self, function, names, arrays, tensors):
+        """Raises if a function changed an array."""
+        for name, array, tensor in zip(names, arrays, tensors):
+            found = _adapt.change(array, tensor)
+            if found is not None:
+                index, before, after = found
+                place = f"{name}{list(index)}" if index is not None else f"{name}'s shape"
+                raise _Changed(
+                    f"the {function} function changes its argument: {place} was {before} before "
+                    f"the call and is {after} after it"
+                )
+
+    def results(self, value):
+        """The float tensors of a function's result."""
+        arrays, structure = _adapt.flatten(value)
+        tensors = [to_tensor(x) for x in arrays]
+        floats = [i for i, x in enumerate(tensors) if is_float(x)]
+        if not floats:
+            dtypes = ", ".join(dtype_name(x) for x in tensors)
+            what = f"an array of dtype {dtypes}" if dtypes else type(value).__name__
+            raise TypeError(f"the function returned {what}, expected an array of a float dtype")
+        self.outputs = structure, arrays, floats
+        return [tensors[i] for i in floats]
+
+    def forward(self, tensors):
+        args, arrays = self.given(tensors)
+        value = self.f(*args)
+        self.watch("forward", self.names, arrays, tensors)
+        return self.results(value)
+
+    def backward(self, grads, tensors):
+        found = self.gradients(grads, tensors)
+        if found is None:
+            return self.miscounted
+        return [self.like(found[i], tensors[i]) for i in self.wrt]
+
+    def gradients(self, grads, tensors):
+        """What the backward function returns in the place of each leaf; None if it is too much or too
+        little."""
+        structure, likes, floats = self.outputs
+        weights = [None] * len(likes)
+        for place, grad in zip(floats, grads):
+            weights[place] = from_tensor(grad, likes[place])
+        args, arrays = self.given(tensors)
+        found = self.f_backward(unflatten(structure, weights), *args)
+        self.watch("backward", self.names, arrays, tensors)
+        self.watch("backward", ["grad_output"] * len(grads), [weights[i] for i in floats], grads)
+        each = self.each_argument(found)
+        if each is None:
+            return None
+        aligned = []
+        for part, value in zip(self.structure.parts, each):
+            _adapt.align(part, value, aligned)
+        return aligned
+
+    def each_argument(self, found):
+        """The gradients that came back, argument by argument; None if they are too many or too few."""
+        parts = self.structure.parts
+        some = [k for k, leaves in enumerate(self.leaves_of_arguments()) if leaves]
+        several = isinstance(found, (tuple, list)) and not hasattr(found, "_fields")
+        each = [None] * self.count
+        only = parts[some[0]] if len(some) == 1 else None
+        if several and len(found) == self.count and (only is None or fits(only, found[some[0]])):
+            return list(found)
+        if several and len(found) == len(some) and (only is None or fits(only, found[0])):
+            for k, value in zip(some, found):
+                each[k] = value
+            return each
+        if only is not None and fits(only, found):
+            each[some[0]] = found
+            return each
+        self.miscounted = [self.tensors[self.moving[0]]] * (len(found) if several else 1)
+        if len(self.miscounted) == len(self.moving):
+            raise TypeError(f"the backward function returned {found!r}, expected {self.structure}")
+        return None
+
+    def leaves_of_arguments(self):
+        """The numbers of the leaves to differentiate by, argument by argument."""
+        lists, at = [], 0
+        for part in self.structure.parts:
+            names = []
+            _adapt.names_of(part, "", names)
+            lists.append([i for i in self.moving if at <= i < at + len(names)])
+            at += len(names)
+        return lists
+
+    def like(self, grad, tensor):
+        """A gradient as a tensor of the dtype of what it is the gradient for."""
+        if grad is None:
+            raise TypeError("the backward function returns None for an input, but not always")
+        if isinstance(grad, (int, list, tuple)):
+            grad = _core.asarray(grad)
+        if _adapt.kind_of(grad) is None:
+            kind = type(grad).__name__
+            raise TypeError(f"the backward function returned {kind}, expected an array")
+        grad = to_tensor(grad)
+        self.grad_dtypes.add(dtype_name(grad))
+        return grad if grad.dtype == tensor.dtype else _core.asarray(grad, dtype=tensor.dtype)
+
+    # -- Functions made of operations.
+
+    def traced(self, moved):
+        full = list(self.tensors)
+        for place, x in zip(self.moving, moved):
+            full[place] = x
+        value = self.f(*unflatten(self.structure, full))
+        arrays, _ = _adapt.flatten(value)
+        foreign = next((x for x in arrays if not isinstance(x, _core.Tensor)), None)
+        if foreign is not None and not isinstance(foreign, float):
+            raise TypeError(
+                f"{self.options['name']} returned {type(foreign).__name__}, not a tensor: check_grad "
+                "differentiates functions made of extensor's operations; for any other function give "
+                "its backward function too, check_gradient(f, f_backward, *inputs)"
+            )
+        return self.results(value)
+
+    # -- The check.
+
+    def cast(self, dtype):
+        return [_core.asarray(x, dtype=dtype) if is_float(x) else x for x in self.tensors]
+
+    def probe(self, tensors):
+        """Calls the functions once; the names of the dtypes that came back."""
+        self.grad_dtypes = set()
+        if self.f_backward is None:
+            outputs = self.traced([tensors[i] for i in self.moving])
+            return {dtype_name(y) for y in outputs}
+        outputs = self.forward(tensors)
+        ones = [_core.full(y.shape, 1, dtype=y.dtype) for y in outputs]
+        found = self.gradients(ones, tensors)
+        self.wrt = list(self.moving)
+        if found is not None:
+            self.wrt = [i for i in self.moving if found[i] is not None]
+            for i in self.wrt:
+                self.like(found[i], tensors[i])
+        return {dtype_name(y) for y in outputs} | self.grad_dtypes
+
+    def choose_dtype(self):
+        """Decides in which dtype to compute, and calls the functions once."""
+        narrow = {dtype_name(self.tensors[i]) for i in self.moving} - {"float64"}
+        if self.dtype is not None:
+            self.tensors = self.cast(self.dtype)
+            self.probe(self.tensors)
+            narrow = {dtype_name(self.tensors[i]) for i in self.moving} - {"float64"}
+            if narrow and not self.wide_forward():
+                self.options.setdefault("own_dtype", True)
+        elif not narrow:
+            self.allow_for(self.probe(self.tensors) - {"float64"})
+        elif not self.options.get("own_dtype"):
+            wide = self.cast("float64")
+            try:
+                fits = self.probe(wide) == {"float64"}
+            except _Changed:
+                raise
+            except Exception:
+                fits = False
+            if fits:
+                self.tensors = wide
+                self.note(f"{_list(narrow)} inputs, checked in float64 (dtype= says otherwise)")
+            else:
+                self.probe(self.tensors)
+                self.options["own_dtype"] = True
+        else:
+            self.probe(self.tensors)
+        if narrow and self.options.get("own_dtype"):
+            name = max(narrow, key=lambda n: _COARSE[n][0])
+            rtol, atol = _COARSE[name]
+            self.options.setdefault("rtol", rtol)
+            self.options.setdefault("atol", atol)
+            self.note(
+                f"differences in {name}, which are only good to about {self.options['rtol']:g}: "
+                "functions that can compute in float64 are checked far more strictly"
+            )
+
+    def allow_for(self, narrow):
+        """Makes room for functions that compute in a narrower dtype than that of their inputs."""
+        narrow = [name for name in narrow if name in _COARSE]
+        if not narrow:
+            return
+        name = max(narrow, key=lambda name: _COARSE[name][0])
+        rtol, atol = _COARSE[name]
+        # The cube root of the precision: truncation and rounding are equally large.
+        eps = {"float32": 5e-3, "float16": 0.1, "bfloat16": 0.2}[name]
+        for key, value in {"rtol": rtol, "atol": atol, "eps": eps, "taylor": False}.items():
+            self.options.setdefault(key, value)
+        self.note(f"the functions compute in {name}, which allows no better than about {rtol:g}")
+
+    def wide_forward(self):
+        try:
+            wide = self.cast("float64")
+            if self.f_backward is None:
+                outputs = self.traced([wide[i] for i in self.moving])
+            else:
+                outputs = self.forward(wide)
+            return all(dtype_name(y) == "float64" for y in outputs)
+        except _Changed:
+            raise
+        except Exception:
+            return False
+
+    def note(self, text):
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def report(self):
+        try:
+            self.choose_dtype()
+            return self.checked()
+        except _Changed as error:
+            hint = "work on a copy (x = x.copy()), or write x = x * 2 for x *= 2"
+            return Report(self.options["name"], problem="mutation", message=str(error), hint=hint)
+
+    def checked(self):
+        options = self.options
+        if self.f_backward is None:
+            tensors = [self.tensors[i] for i in self.moving]
+            options["input_names"] = [self.names[i] for i in self.moving]
+            center = self.traced(tensors)
+            core = self.differentiated(tensors)
+        else:
+            skipped = [self.names[i] for i in self.moving if i not in self.wrt]
+            if skipped:
+                self.note(f"not checked: {_list(skipped)}, for which the gradient is None")
+            if not self.wrt:
+                text = "nothing was checked: every gradient is None"
+                return Report(options["name"], problem="nothing checked", message=text)
+            options["input_names"], options["wrt"] = self.names, self.wrt
+            center = self.forward(self.tensors)
+            core = _core.check_gradient(self.forward, self.backward, self.tensors, options)
+        shapes = {self.names[i]: self.tensors[i].shape for i in self.moving}
+        report = Report.of(core, shapes, self.notes)
+        if report.passed and not report.elements:
+            report.fail("nothing checked", "nothing was checked: the inputs have no elements")
+        self.say_not_finite(report, center)
+        if self.f_backward is not None and report.problem == "wrong":
+            self.look_at_grad_output(report, center)
+        return report
+
+    def differentiated(self, tensors):
+        try:
+            return _core.check_grad(self.traced, tensors, self.options)
+        except TypeError as error:
+            if "no rule for forward mode" not in str(error) or "forward" in self.options:
+                raise
+        self.note("forward mode was not checked: a custom_vjp has none")
+        return _core.check_grad(self.traced, tensors, {**self.options, "forward": False})
+
+    def say_not_finite(self, report, center):
+        """Says where the function itself is NaN or infinite; a check at NaN is none."""
+        for number, y in enumerate(center):
+            found = _adapt.not_finite(y)
+            if found is None:
+                continue
+            index, value = found
+            which = "its result" if len(center) == 1 else f"its result {number}"
+            text = f"the function is {value} at {which}{list(index)}"
+            if value != value:
+                report.fail("not finite", f"{text}: there is no derivative to check there")
+            else:
+                report.notes.append(f"{text}, where there is no derivative to check")
+            return
+
+    def look_at_grad_output(self, report, center):
+        """A gradient that does not move with `grad_output` needs no other explanation."""
+        ones = [_core.full(y.shape, 1, dtype=y.dtype) for y in center]
+        once = self.backward(ones, self.tensors)
+        twice = self.backward([2 * w for w in ones], self.tensors)
+        flat = [x for pair in zip(once, twice) for x in pair]
+        values = [_core.operations()["reshape"](x, (x.size,)).tolist() for x in flat]
+        once, twice = sum(values[::2], []), sum(values[1::2], [])
+        if any(once) and once == twice:
+            report.hint = "the backward function does not use grad_output: multiply by it"
+        elif any(abs(b - 2 * a) > 1e-6 * (abs(a) + abs(b)) for a, b in zip(once, twice)):
+            report.hint = (
+                "the backward function is not linear in grad_output: twice the grad_output does not "
+                "give twice the gradient"
+            )
+
+
+def _list(names):
+    return ", ".join(sorted(names))

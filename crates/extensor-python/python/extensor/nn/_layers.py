@@ -1,0 +1,300 @@
+"""Layers: parameters, and the operation that uses them.
+
+They begin with the same bits as the Rust library's for the same key, and have PyTorch's names; what
+they compute is the operations' concern.
+"""
+
+from .. import _core, ops
+from ._module import INFERENCE, Module, static
+
+__all__ = [
+    "AdaptiveAvgPool", "AvgPool2d", "Conv1d", "Conv2d", "ConvTranspose2d", "Dropout", "Embedding",
+    "Flatten", "GlobalAvgPool", "Linear", "MaxPool2d", "MultiHeadAttention", "Sequential",
+]
+
+Tensor = _core.Tensor
+
+
+def _pair(x):
+    return tuple(x) if isinstance(x, (tuple, list)) else (x, x)
+
+
+class Linear(Module):
+    """`y = x·weightᵀ + bias`, for `x` with any number of axes before the last.
+
+    >>> import extensor as ex
+    >>> from extensor import nn
+    >>> layer = nn.Linear(ex.Key(1), 3, 2)
+    >>> layer(ex.Key(2).normal((5, 3))).shape
+    (5, 2)
+    """
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, key, inputs, outputs, bias=True):
+        self.weight, self.bias = _core.linear_parameters(key, inputs, outputs, bias)
+
+    def __call__(self, x, mode=INFERENCE):
+        return ops.linear(x, self.weight, self.bias)
+
+
+class Embedding(Module):
+    """`y[j…] = weight[index[j…]]`: a vector for each of a number of things."""
+
+    weight: Tensor
+
+    def __init__(self, key, count, size):
+        self.weight = _core.embedding_parameters(key, count, size)
+
+    def __call__(self, index, mode=INFERENCE):
+        return ops.embedding(self.weight, index)
+
+
+class Conv1d(Module):
+    """`ops.conv1d` of sequences `[sequences, in, length]` with a weight and a bias."""
+
+    weight: Tensor
+    bias: Tensor
+    stride: int = static()
+    padding: int = static()
+    dilation: int = static()
+    groups: int = static()
+
+    def __init__(
+        self, key, inputs, outputs, kernel, *, stride=1, padding=0, dilation=1, groups=1, bias=True
+    ):
+        self.weight, self.bias = _core.convolution_parameters(
+            "conv1d", key, inputs, outputs, _pair(kernel), groups, bias
+        )
+        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
+
+    def __call__(self, x, mode=INFERENCE):
+        settings = self.stride, self.padding, self.dilation, self.groups
+        return ops.conv1d(x, self.weight, self.bias, *settings)
+
+
+class Conv2d(Module):
+    """`ops.conv2d` of images `[images, in, height, width]` with a weight and a bias.
+
+    >>> import extensor as ex
+    >>> from extensor import nn
+    >>> layer = nn.Conv2d(ex.Key(1), 1, 6, 5, padding=2)
+    >>> layer(ex.Key(2).normal((2, 1, 28, 28))).shape
+    (2, 6, 28, 28)
+    """
+
+    weight: Tensor
+    bias: Tensor
+    stride: tuple = static()
+    padding: tuple = static()
+    dilation: tuple = static()
+    groups: int = static()
+
+    def __init__(
+        self, key, inputs, outputs, kernel, *, stride=1, padding=0, dilation=1, groups=1, bias=True
+    ):
+        self.weight, self.bias = _core.convolution_parameters(
+            "conv2d", key, inputs, outputs, _pair(kernel), groups, bias
+        )
+        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
+
+    def __call__(self, x, mode=INFERENCE):
+        settings = self.stride, self.padding, self.dilation, self.groups
+        return ops.conv2d(x, self.weight, self.bias, *settings)
+
+
+class ConvTranspose2d(Module):
+    """`ops.conv_transpose2d` of images `[images, in, height, width]` with a weight and a bias."""
+
+    weight: Tensor
+    bias: Tensor
+    stride: tuple = static()
+    padding: tuple = static()
+    output_padding: tuple = static()
+    dilation: tuple = static()
+    groups: int = static()
+
+    def __init__(
+        self, key, inputs, outputs, kernel, *,
+        stride=1, padding=0, output_padding=0, dilation=1, groups=1, bias=True,
+    ):  # fmt: skip
+        self.weight, self.bias = _core.convolution_parameters(
+            "conv_transpose2d", key, inputs, outputs, _pair(kernel), groups, bias
+        )
+        self.stride, self.padding, self.output_padding = stride, padding, output_padding
+        self.dilation, self.groups = dilation, groups
+
+    def __call__(self, x, mode=INFERENCE):
+        settings = self.stride, self.padding, self.output_padding, self.dilation, self.groups
+        return ops.conv_transpose2d(x, self.weight, self.bias, *settings)
+
+
+class MultiHeadAttention(Module):
+    """Attention with several heads: queries, keys and values are projected, cut into heads,
+    averaged by `ops.scaled_dot_product_attention` and projected again.
+
+    Inputs are `[batch, length, size]`. `layer(x)` is self-attention; `layer.attend` takes queries,
+    keys and values of their own, and a mask that is true where a query may look at a key.
+
+    >>> import extensor as ex
+    >>> from extensor import nn
+    >>> layer = nn.MultiHeadAttention(ex.Key(1), 8, 2)
+    >>> layer(ex.Key(2).normal((3, 5, 8)), causal=True).shape
+    (3, 5, 8)
+    """
+
+    in_proj_weight: Tensor
+    in_proj_bias: Tensor
+    out_proj: Linear
+    heads: int = static()
+
+    def __init__(self, key, size, heads):
+        (self.in_proj_weight, self.in_proj_bias), out = _core.attention_parameters(key, size, heads)
+        self.out_proj = Linear.of(weight=out[0], bias=out[1])
+        self.heads = heads
+
+    def __call__(self, x, mode=INFERENCE, *, causal=False):
+        return self.attend(x, x, x, causal=causal)
+
+    def attend(self, query, key, value, mask=None, causal=False):
+        """Attention of `query`, `[batch, T, size]`, to `key` and `value`, `[batch, S, size]`, where
+        `mask`, broadcast to `[batch, heads, T, S]`, is true, and with `causal` up to the query's
+        own position."""
+        size = self.in_proj_weight.shape[-1]
+        for name, x in (("query", query), ("key", key), ("value", value)):
+            if len(x.shape) != 3 or x.shape[2] != size:
+                raise ValueError(
+                    f"multi_head_attention: {name} has shape {list(x.shape)}, "
+                    f"expected [batch, length, {size}]"
+                )
+        if query is key and key is value:
+            found = ops.split(ops.linear(query, self.in_proj_weight, self.in_proj_bias), 3, 2)
+        else:
+            found = []
+            for i, x in enumerate((query, key, value)):
+                weight = ops.slice(self.in_proj_weight, 0, i * size, (i + 1) * size)
+                bias = self.in_proj_bias
+                if bias is not None:
+                    bias = ops.slice(bias, 0, i * size, (i + 1) * size)
+                found.append(ops.linear(x, weight, bias))
+        q, k, v = (self._cut(x) for x in found)
+        seen = ops.scaled_dot_product_attention(q, k, v, mask, causal)
+        return self.out_proj(ops.reshape(ops.transpose(seen, (0, 2, 1, 3)), query.shape))
+
+    def _cut(self, x):
+        """`[batch, length, size]` as `[batch, heads, length, size/heads]`."""
+        batch, length, size = x.shape
+        cut = ops.reshape(x, (batch, length, self.heads, size // self.heads))
+        return ops.transpose(cut, (0, 2, 1, 3))
+
+
+class Dropout(Module):
+    """In training, each number is dropped with probability `p` and the others are scaled by
+    `1/(1 − p)`; otherwise nothing is done."""
+
+    p: float = static()
+
+    def __init__(self, p):
+        self.p = p
+
+    def __call__(self, x, mode=INFERENCE):
+        if not mode.training or self.p == 0:
+            return x
+        return ops.dropout(x, self.p, mode.key)
+
+
+class _Pool(Module):
+    size: tuple = static()
+    stride: tuple = static()
+    padding: tuple = static()
+
+    def __init__(self, size, stride=None, padding=0):
+        self.size, self.stride, self.padding = size, stride, padding
+
+
+class MaxPool2d(_Pool):
+    """The largest number of each window of images `[N, C, H, W]`."""
+
+    def __call__(self, x, mode=INFERENCE):
+        return ops.maxpool2d(x, self.size, self.stride, self.padding)
+
+
+class AvgPool2d(_Pool):
+    """The average of each window of images `[N, C, H, W]`."""
+
+    def __call__(self, x, mode=INFERENCE):
+        return ops.avgpool2d(x, self.size, self.stride, self.padding)
+
+
+class GlobalAvgPool(Module):
+    """The average of each plane: `[N, C, H, W]` to `[N, C, 1, 1]`."""
+
+    def __call__(self, x, mode=INFERENCE):
+        return ops.global_avgpool2d(x)
+
+
+class AdaptiveAvgPool(Module):
+    """The averages of windows that cover each plane as evenly as possible, to planes of one
+    size."""
+
+    size: tuple = static()
+
+    def __init__(self, size):
+        self.size = _pair(size)
+
+    def __call__(self, x, mode=INFERENCE):
+        return ops.adaptive_avgpool2d(x, self.size)
+
+
+class Flatten(Module):
+    """All axes but the first as one."""
+
+    def __call__(self, x, mode=INFERENCE):
+        return ops.flatten(x, 1, -1)
+
+
+class Sequential(Module):
+    """Modules and functions one after the other, with PyTorch's names: `0.weight`, `2.bias`.
+
+    >>> import extensor as ex
+    >>> from extensor import nn
+    >>> a, b = ex.Key(1).split()
+    >>> model = nn.Sequential(nn.Linear(a, 4, 8), ex.relu, nn.Linear(b, 8, 3))
+    >>> list(model.parameters())
+    ['0.weight', '0.bias', '2.weight', '2.bias']
+    >>> model(ex.Key(2).normal((5, 4))).shape
+    (5, 3)
+    """
+
+    def __init__(self, *layers):
+        for layer in layers:
+            if not callable(layer):
+                raise TypeError(f"a layer is a module or a function, not {type(layer).__name__}")
+        # The layers are fields named by their numbers.
+        self.__dict__.update({str(i): layer for i, layer in enumerate(layers)})
+
+    def __tree_fields__(self):
+        return tuple(self.__dict__)
+
+    @property
+    def layers(self):
+        """The layers, the first first."""
+        return tuple(self.__dict__.values())
+
+    def __len__(self):
+        return len(self.__dict__)
+
+    def __getitem__(self, index):
+        return self.layers[index]
+
+    def forward(self, x, mode=INFERENCE):
+        changed = {}
+        for i, layer in enumerate(self.layers):
+            if not isinstance(layer, Module):
+                x = layer(x)
+                continue
+            x, new = layer.forward(x, mode.split(i))
+            if new is not layer:
+                changed[str(i)] = new
+        return x, self.replace(**changed) if changed else self

@@ -1,0 +1,247 @@
+"""Optimisers, learning-rate schedules and moving averages: plain values and pure updates of trees.
+
+The updates are the Rust library's fused ones. This module knows trees of parameters and of
+gradients; it must not know what a layer is, where gradients come from, or how training is
+organised.
+
+>>> import extensor as ex
+>>> from extensor import optim
+>>> optimizer = optim.Adam(0.1)
+>>> model = {"w": ex.asarray([3.0, -2.0]), "b": ex.asarray(0.5)}
+>>> state = optimizer.init(model)
+>>> loss = lambda model: ex.sum(ex.square(model["w"] + model["b"] - 1.0))
+>>> for _ in range(200):
+...     value, grads = ex.value_and_grad(loss)(model)
+...     model, state = optimizer.update(model, grads, state)
+>>> bool(value < 1e-3), state.step
+(True, 200)
+"""
+
+from .. import _core, _tree
+from .._core import Plateau
+from . import schedule
+from ._ema import Ema
+from ._minimize import Lbfgs, Minimum, NewtonCg
+
+__all__ = [
+    "Adagrad", "Adam", "AdamW", "Ema", "Lbfgs", "Lion", "Minimum", "NewtonCg", "Optimizer",
+    "Plateau", "RmsProp", "Sgd", "State", "global_norm", "schedule",
+]
+
+
+class State:
+    """What an optimiser remembers: `step`, how many steps it has made; `grad_norm`, the norm of all
+    gradients before they were clipped, if it was computed; and tensors for each parameter.
+
+    It is a tree and can be saved as one. A leaf's name is that of the slot in PyTorch and of the
+    parameter: `exp_avg.layers.0.weight`. The number of steps is no leaf: keep it beside the
+    tensors, and set it with `replace(step=…)`.
+    """
+
+    def __init__(self, step, slots, grad_norm=None):
+        self.__dict__.update(step=step, grad_norm=grad_norm, **slots)
+
+    def __tree_fields__(self):
+        return self.slots
+
+    @property
+    def slots(self):
+        """The names of the slots, as PyTorch has them."""
+        return tuple(name for name in self.__dict__ if name not in ("step", "grad_norm"))
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"a state is immutable: replace({name}=…) makes another")
+
+    def replace(self, **fields):
+        """A state with other values of these fields."""
+        for name in fields:
+            if name not in self.__dict__:
+                raise AttributeError(f"a state of {', '.join(self.__dict__)} has no {name}")
+        made = object.__new__(State)
+        made.__dict__.update(self.__dict__)
+        made.__dict__.update(fields)
+        return made
+
+    def __repr__(self):
+        return f"State(step={self.step}, slots={list(self.slots)})"
+
+
+def _packed(kinds, names, tensors):
+    """Slots by name, from a list in which each parameter has one after the other."""
+    slots = {}
+    for at, kind in enumerate(kinds):
+        own = tensors[at :: len(kinds)]
+        slots[kind] = own[0] if names == [""] else dict(zip(names, own))
+    return slots
+
+
+def _unpacked(state, names):
+    """The list again, in the order of these names."""
+    slots = [getattr(state, kind) for kind in state.slots]
+    found = []
+    for name in names:
+        for kind, slot in zip(state.slots, slots):
+            if isinstance(slot, dict) and name not in slot:
+                raise ValueError(f"the state has no {kind} of the parameter {name}")
+            found.append(slot[name] if isinstance(slot, dict) else slot)
+    return found
+
+
+class Optimizer:
+    """What turns gradients into better parameters, step by step.
+
+    Every optimiser can be told: `groups`, factors on the learning rate and the weight decay of the
+    parameters whose names match a pattern (`*` stands for any letters, `?` for one):
+    `{"*.bias": {"weight_decay": 0.0}, "head.*": {"lr": 0.1}}`; `no_decay=True`: no weight decay for
+    parameters of fewer than two axes; `clip_norm`, the largest norm of all gradients together; and
+    `clip_value`, the largest size of an element of a gradient.
+    """
+
+    _name = None
+
+    def __init__(self, lr, *, groups=None, no_decay=False, clip_norm=None, clip_value=None, **own):
+        rules = []
+        for pattern, factors in (groups or {}).items():
+            for name in factors:
+                if name not in ("lr", "weight_decay"):
+                    raise ValueError(f"a group has factors on lr and weight_decay, not on {name!r}")
+            rules.append((pattern, factors.get("lr", 1.0), factors.get("weight_decay", 1.0)))
+        common = {"no_decay": no_decay, "clip_norm": clip_norm, "clip_value": clip_value}
+        self.lr = lr
+        self.settings = {**own, "groups": groups, **common}
+        self._method = _core.Method(self._name, lr, {**own, "groups": rules, **common})
+
+    def init(self, params):
+        """What the optimiser remembers before its first step. Buffers are no parameters."""
+        leaves, structure = _tree.flatten(params, buffers=False)
+        names = structure.names()
+        kinds, slots = self._method.init(names, leaves)
+        return State(0, _packed(kinds, names, slots))
+
+    def update(self, params, grads, state, lr=None):
+        """The parameters and the state after a step, with this learning rate instead of the
+        optimiser's own if one is given: what a schedule says, say."""
+        leaves, structure = _tree.flatten(params, buffers=False)
+        given, form = _tree.flatten(grads, buffers=False)
+        names = structure.names()
+        if form.names() != names:
+            odd = [n for n in set(names) ^ set(form.names())] or names
+            raise ValueError(f"the gradients are not of the parameters' form: {sorted(odd)[0]!r}")
+        made, slots, norm = self._method.update(
+            names, leaves, given, state.step, list(state.slots), _unpacked(state, names), lr
+        )
+        packed = _packed(state.slots, names, slots)
+        return _tree.unflatten(structure, made), State(state.step + 1, packed, norm)
+
+    def __reduce__(self):
+        return _made, (type(self), self.lr, self.settings)
+
+    def __repr__(self):
+        told = "".join(f", {k}={v!r}" for k, v in self.settings.items() if v not in (None, False))
+        return f"{type(self).__name__}({self.lr!r}{told})"
+
+
+def _made(cls, lr, settings):
+    return cls(lr, **settings)
+
+
+class Sgd(Optimizer):
+    """Gradient descent, with momentum if asked for.
+
+    `g ← g + λp`, `b ← μb + (1 − τ)g` (in the first step `b ← g`), `p ← p − lr·b`; with Nesterov's
+    momentum `p ← p − lr·(g + μb)`.
+
+    >>> import extensor as ex
+    >>> from extensor import optim
+    >>> optimizer = optim.Sgd(0.5, momentum=0.5)
+    >>> p = ex.asarray([1.0, 2.0])
+    >>> p, state = optimizer.update(p, ex.asarray([1.0, 1.0]), optimizer.init(p))
+    >>> p, state.momentum_buffer
+    (Tensor([0.5, 1.5], dtype=float64), Tensor([1.0, 1.0], dtype=float64))
+    """
+
+    _name = "sgd"
+
+    def __init__(self, lr, momentum=0.0, dampening=0.0, nesterov=False, weight_decay=0.0, **common):
+        own = {"momentum": momentum, "dampening": dampening, "nesterov": nesterov}
+        super().__init__(lr, **own, weight_decay=weight_decay, **common)
+
+
+class Adam(Optimizer):
+    """Adam: every element moves by its mean gradient over the root of its mean square.
+
+    `g ← g + λp`, `m ← β₁m + (1 − β₁)g`, `v ← β₂v + (1 − β₂)g²`, `p ← p − lr·m̂/(√v̂ + ε)` with
+    `m̂ = m/(1 − β₁ᵗ)` and `v̂ = v/(1 − β₂ᵗ)`.
+    """
+
+    _name = "adam"
+
+    def __init__(self, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, **common):
+        own = {"betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
+        super().__init__(lr, **own, **common)
+
+
+class AdamW(Optimizer):
+    """`Adam` with weight decay that is no part of the gradient: before each step `p ← p −
+    lr·λ·p`."""
+
+    _name = "adamw"
+
+    def __init__(
+        self, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, **common
+    ):
+        own = {"betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
+        super().__init__(lr, **own, **common)
+
+
+class RmsProp(Optimizer):
+    """RMSprop: gradients over the root of their mean square.
+
+    `g ← g + λp`, `v ← αv + (1 − α)g²`, `p ← p − lr·g/(√v + ε)`; centred, the variance takes the
+    place of `v`; with momentum, `b ← μb + g/(√v + ε)`, `p ← p − lr·b`.
+    """
+
+    _name = "rmsprop"
+
+    def __init__(
+        self, lr, alpha=0.99, eps=1e-8, momentum=0.0, centred=False, weight_decay=0.0, **common
+    ):
+        own = {"alpha": alpha, "eps": eps, "momentum": momentum, "centred": centred}
+        super().__init__(lr, **own, weight_decay=weight_decay, **common)
+
+
+class Adagrad(Optimizer):
+    """Adagrad: gradients over the root of the sum of their squares.
+
+    `g ← g + λp`, `s ← s + g²`, `p ← p − lr/(1 + (t − 1)η)·g/(√s + ε)`.
+    """
+
+    _name = "adagrad"
+
+    def __init__(
+        self, lr, lr_decay=0.0, initial_accumulator_value=0.0, eps=1e-10, weight_decay=0.0, **common
+    ):
+        own = {"lr_decay": lr_decay, "initial_accumulator_value": initial_accumulator_value}
+        super().__init__(lr, **own, eps=eps, weight_decay=weight_decay, **common)
+
+
+class Lion(Optimizer):
+    """Lion (Chen et al., 2023): every element moves by the learning rate, in the direction of a
+    mean gradient's sign. `c = β₁m + (1 − β₁)g`, `p ← p − lr·(sign c + λp)`, `m ← β₂m + (1 −
+    β₂)g`."""
+
+    _name = "lion"
+
+    def __init__(self, lr, betas=(0.9, 0.99), weight_decay=0.0, **common):
+        super().__init__(lr, betas=tuple(betas), weight_decay=weight_decay, **common)
+
+
+def global_norm(tree):
+    """The Euclidean norm of all tensors of a tree together, buffers of modules aside.
+
+    >>> import extensor as ex
+    >>> from extensor import optim
+    >>> optim.global_norm({"a": ex.asarray([3.0]), "b": ex.asarray(4.0)})
+    Tensor(5.0, dtype=float64)
+    """
+    return _core.global_norm(_tree.flatten(tree, buffers=False)[0])

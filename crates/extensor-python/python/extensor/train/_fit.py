@@ -1,0 +1,284 @@
+"""The loop: steps, evaluations and checkpoints, in that order, until the plan is fulfilled."""
+
+import itertools
+import math
+from typing import Any, NamedTuple
+
+from .. import _core, _tree, nn, ops
+from .._autodiff import value_and_grad
+from ..progress import Progress
+from ._checkpoints import Checkpoints
+from ._state import State
+
+__all__ = ["Measured", "Result", "STOP", "Step", "fit", "measured"]
+
+#: What a hook returns to stop training after the step, with a checkpoint.
+STOP = "stop"
+
+
+class Measured(NamedTuple):
+    """What a loss function may return instead of the loss alone: the loss, means over the batch by
+    name, and the model with new running statistics, if it has any."""
+
+    loss: Any
+    metrics: dict = {}
+    model: Any = None
+
+
+class Step(NamedTuple):
+    """What a step found: its number from 1 on, its epoch from 0 on, the loss before it, what else
+    was measured, the learning rate, the norm of the gradients if they are clipped, and how many
+    examples there were."""
+
+    step: int
+    epoch: int
+    loss: float
+    metrics: dict
+    lr: float
+    grad_norm: Any
+    examples: int
+
+
+class Result(NamedTuple):
+    """What `fit` returns: the model that is used (the moving average if there is one), the state,
+    why training ended ("done", "stopped" or "no better"), and a dict for each evaluation or
+    epoch."""
+
+    model: Any
+    state: State
+    end: str
+    history: list
+
+
+def measured(found):
+    """What a loss function returned, in full."""
+    return found if isinstance(found, Measured) else Measured(found)
+
+
+def fit(
+    model, loss, loader, optimizer, *, key,
+    epochs=None, steps=None, schedule=None, plateau=None, average=None, accumulate=1,
+    evaluate=None, evaluate_every=0, patience=0,
+    checkpoints=None, checkpoint_every=0, keep=3, resume=False,
+    compute=None, metrics=None, on_step=None, on_evaluate=None, on_save=None, progress=True,
+):  # fmt: skip
+    """Trains a model by batches of a loader for so many epochs or steps.
+
+    `loss(model, inputs, targets, mode)` returns the loss, or a `Measured`. Every step has a key of
+    its own, made from `key`; `mode` is `nn.Training` with it.
+
+    The learning rate is the optimiser's, or what `schedule` says of the step, or that of `plateau`,
+    which is shown the scores of evaluations. `average` is an `optim.Ema` of the model, which is
+    then what is evaluated. With `accumulate`, a step is made of so many batches.
+
+    `evaluate(model)` returns a score, the higher the better, or a pair of it and a dict of all that
+    was measured; it is called every `evaluate_every` steps (0: after each epoch) and after the last
+    step. With `patience`, training stops when so many evaluations in a row brought nothing better.
+
+    `checkpoints` is a folder, in which the last `keep` checkpoints and the best are kept, one
+    written every `checkpoint_every` steps (0: after each epoch) and after each evaluation; with
+    `resume` the newest that loads is gone on from, with the same bits as if training had never
+    stopped.
+
+    With `compute`, a dtype such as "bfloat16", parameters and inputs are cast to it for the
+    arithmetic; the parameters are kept, and updated, in their own. `metrics` is a file to which
+    every step and every evaluation adds a line of JSON.
+
+    The hooks `on_step(step)`, `on_evaluate(record)` and `on_save(path)` are called on the way; the
+    first two may return `train.STOP`. A loss or a gradient that is not finite raises
+    FloatingPointError, which names the operation that made it, after the model as it was before
+    that step was saved.
+    """
+    if (epochs is None) == (steps is None):
+        raise TypeError("fit: give either epochs or steps")
+    if steps is None:
+        steps = math.ceil(epochs * len(loader) / accumulate)
+    state = State(model, optimizer.init(model), key, average, plateau)
+    folder = Checkpoints(checkpoints, keep) if checkpoints is not None else None
+    if folder is not None and folder.steps():
+        if not resume:
+            raise ValueError(
+                f"fit: the folder {folder.folder} has checkpoints; resume=True goes on from the "
+                "newest, and another folder begins anew"
+            )
+        state = folder.newest(state.load)
+    run = _Run(loss, optimizer, schedule, accumulate, evaluate, folder)
+    run.hooks = {"step": on_step, "evaluate": on_evaluate, "save": on_save}
+    run.compute = compute
+    if metrics is not None:
+        run.lines = _core.JsonLines(metrics, state.step if resume else None)
+    bar = Progress(steps, "training", start=state.step) if progress else None
+    try:
+        return run.all(state, loader, steps, (evaluate_every, checkpoint_every), patience, bar)
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+class _Run:
+    def __init__(self, loss, optimizer, schedule, accumulate, evaluate, folder):
+        self.loss, self.optimizer, self.schedule = loss, optimizer, schedule
+        self.accumulate, self.evaluate, self.folder = max(1, accumulate), evaluate, folder
+        self.history, self.hooks = [], {}
+        self.epoch_losses = []
+        self.compute = self.lines = None
+
+    def all(self, state, loader, steps, every, patience, bar):
+        batches = loader.start_at(*state.position)
+        if state.step == 0:
+            self.save(state)  # from now on there is something to go on from
+        while state.step < steps:
+            if patience and state.stale >= patience:
+                return Result(state.result(), state, "no better", self.history)
+            epoch = state.position[0]
+            try:
+                state, found = self.step(state, batches)
+            except KeyboardInterrupt:
+                self.save(state)
+                raise
+            if bar is not None:
+                bar.update(epoch=found.epoch, loss=found.loss, **found.metrics)
+            self.record(state.step, {"loss": found.loss, "lr": found.lr, **found.metrics})
+            stop = self.call("step", found) == STOP
+            last = state.step >= steps
+            new_epoch = state.position[0] != epoch
+            due = [state.step % n == 0 if n else new_epoch for n in every]
+            if due[0] or last:
+                state, record = self.evaluated(state, epoch)
+                stop |= self.call("evaluate", record) == STOP
+            if any(due) or last or stop:
+                self.save(state)
+            if stop and not last:
+                return Result(state.result(), state, "stopped", self.history)
+        return Result(state.result(), state, "done", self.history)
+
+    def call(self, name, *args):
+        hook = self.hooks.get(name)
+        return hook(*args) if hook is not None else None
+
+    def record(self, step, values):
+        if self.lines is not None:
+            self.lines.write(step, [(name, float(value)) for name, value in values.items()])
+
+    def save(self, state):
+        if self.folder is not None:
+            self.call("save", state.save(self.folder))
+
+    def step(self, state, batches):
+        """The state after a step, and what the step found."""
+        loaded = list(itertools.islice(batches, self.accumulate))
+        grads, found, statistics = self.gradients(state, loaded)
+        finite = _core.all_finite(_tree.flatten(grads, buffers=False)[0])
+        if not (finite and math.isfinite(found.loss)):
+            self.diverged(state, loaded, found)
+        lr = self.optimizer.lr
+        if state.plateau is not None:
+            lr = state.plateau.lr
+        elif self.schedule is not None:
+            lr = self.schedule(state.step)
+        model, memory = self.optimizer.update(state.model, grads, state.optimizer, lr)
+        if statistics is not None:
+            model = _with_buffers(model, statistics)
+        average = None if state.average is None else state.average.update(model)
+        step = state.step + 1
+        state = state.replace(
+            model=model, optimizer=memory, average=average, step=step, position=loaded[-1][3]
+        )
+        self.epoch_losses.append((found.loss, sum(b[0].shape[0] for b in loaded)))
+        return state, found._replace(step=step, lr=lr, grad_norm=memory.grad_norm)
+
+    def gradients(self, state, loaded):
+        """The gradients of the batches of a step, weighted by their examples, what was measured,
+        and the model with new running statistics."""
+        examples = [inputs.shape[0] for inputs, *_ in loaded]
+        key = state.key.fold_in(state.step)
+        loss, metrics, total, statistics = 0.0, {}, None, None
+        for i, (inputs, targets, _, _) in enumerate(loaded):
+            mode = nn.Training(key.fold_in(i))
+
+            def one(model, inputs=inputs):
+                if self.compute is not None:
+                    model, inputs = _cast((model, inputs), self.compute)
+                found = measured(self.loss(model, inputs, targets, mode))
+                return _wide(found.loss), (found.metrics, found.model)
+
+            (value, (more, statistics)), grads = value_and_grad(one, has_aux=True)(state.model)
+            share = examples[i] / max(sum(examples), 1)
+            loss += share * float(value)
+            for name, measure in more.items():
+                metrics[name] = metrics.get(name, 0.0) + share * float(measure)
+            if len(loaded) == 1:
+                total = grads
+            else:
+                grads = _tree.map(lambda g: _wide(g) * float(examples[i]), _parameters(grads))
+                total = grads if total is None else _tree.map(ops.add, total, grads)
+        if len(loaded) > 1:
+            mean = _tree.map(lambda g: g / float(sum(examples)), total)
+            leaves, structure = _tree.flatten(state.model, buffers=False)
+            total = _tree.unflatten(structure, list(mean.values()))
+        epoch = loaded[0][2][0]
+        return total, Step(state.step, epoch, loss, metrics, 0.0, None, sum(examples)), statistics
+
+    def diverged(self, state, loaded, found):
+        """Saves the state as it was and raises an exception that names an operation."""
+        self.save(state)
+        what = f"the loss is {found.loss}"
+        if math.isfinite(found.loss):
+            what = "a gradient is not finite"
+        try:
+            _core.call_watched(lambda: self.gradients(state, loaded))
+            reason = "no single operation made it of finite numbers"
+            if not _core.all_finite([inputs for inputs, *_ in loaded]):
+                reason = "the data has a number that is not finite"
+        except FloatingPointError as error:
+            reason = str(error)
+        raise FloatingPointError(f"step {state.step + 1}: {what}: {reason}")
+
+    def evaluated(self, state, epoch):
+        """The state after an evaluation, and what was found."""
+        weight = sum(n for _, n in self.epoch_losses)
+        mean = sum(loss * n for loss, n in self.epoch_losses) / weight if weight else math.nan
+        self.epoch_losses = []
+        record = {"step": state.step, "epoch": epoch, "loss": mean}
+        if self.evaluate is not None:
+            score = self.evaluate(state.result())
+            if isinstance(score, tuple):
+                score, more = score
+                record.update({name: float(value) for name, value in more.items()})
+            score = record["score"] = float(score)
+            if state.best is None or score > state.best[1]:
+                state = state.replace(best=(state.step, score), stale=0)
+            else:
+                state = state.replace(stale=state.stale + 1)
+            record["best"] = state.stale == 0
+            if state.plateau is not None:
+                state = state.replace(plateau=state.plateau.observe(score))
+            self.record(state.step, {k: v for k, v in record.items() if k not in ("step", "loss")})
+        self.history.append(record)
+        return state, record
+
+
+def _parameters(tree):
+    return _tree.named_leaves(tree, buffers=False)
+
+
+def _cast(tree, dtype):
+    """The tree with its floats, buffers aside, in another dtype."""
+    leaves, structure = _tree.flatten(tree, buffers=False)
+    cast = [ops.cast(x, dtype) if x.dtype.is_float else x for x in leaves]
+    return _tree.unflatten(structure, cast)
+
+
+def _wide(x):
+    return ops.cast(x, _core.float32) if x.dtype.itemsize < 4 else x
+
+
+def _with_buffers(model, other):
+    """The model with the buffers of another."""
+    leaves, structure = _tree.flatten(model)
+    learnt = set(_parameters(model))
+    given = _tree.named_leaves(other)
+    names = structure.names()
+    return _tree.unflatten(
+        structure, [x if name in learnt else given[name] for name, x in zip(names, leaves)]
+    )

@@ -1,0 +1,109 @@
+"""What training is at between two steps, and how it is saved and loaded.
+
+Whatever a step reads beside the plan is here, so that a run that goes on from a checkpoint does the
+same to the bit as one that never stopped. A checkpoint is one of the Rust library's.
+"""
+
+import dataclasses
+from typing import Any
+
+from .. import _core, io
+
+__all__ = ["State"]
+
+FORMAT = "extensor checkpoint 1"
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What training is at between two steps."""
+
+    model: Any
+    optimizer: Any
+    key: Any
+    average: Any = None
+    plateau: Any = None
+    step: int = 0
+    #: The batch that comes next: (epoch, batch).
+    position: tuple = (0, 0)
+    #: The best evaluation so far: (step, score), or None.
+    best: Any = None
+    #: How many evaluations there were since the best.
+    stale: int = 0
+
+    def replace(self, **fields):
+        """A state with other values of these fields."""
+        return dataclasses.replace(self, **fields)
+
+    def result(self):
+        """The model that is evaluated and used: the moving average if there is one."""
+        return self.model if self.average is None else self.average.model()
+
+    def save(self, checkpoints):
+        """Writes a checkpoint and returns its path."""
+        tree = {"model": self.model, "optimizer": self.optimizer}
+        about = {
+            "format": FORMAT,
+            "step": self.step,
+            "epoch": self.position[0],
+            "batch": self.position[1],
+            "key": self.key.seed,
+            "stale": self.stale,
+            "overflows": 0,
+            "optimizer_step": self.optimizer.step,
+            "loss_scale": "1.0",
+            "loss_scale_steps": 0,
+        }
+        if self.average is not None:
+            tree["average"] = self.average.tree()
+            about["average_step"] = self.average.step
+            about["average_start_weight"] = repr(self.average.start_weight)
+        if self.plateau is not None:
+            about["plateau"] = self.plateau.state
+        if self.best is not None:
+            about["best_step"], about["best_score"] = self.best[0], repr(float(self.best[1]))
+        best = self.best[0] if self.best else None
+        return checkpoints.save(self.step, tree, about, best)
+
+    def load(self, path):
+        """The state that a checkpoint holds; this one, before the first step, says what must be in
+        it."""
+        tree = {"model": self.model, "optimizer": self.optimizer}
+        if self.average is not None:
+            tree["average"] = self.average.tree()
+        names, leaves, structure = io._apart(tree)
+        found, about = _core.safetensors_load_like(path, "", names, leaves)
+        from .._tree import unflatten
+
+        tree = unflatten(structure, found)
+
+        def get(name, kind):
+            try:
+                return kind(about[name])
+            except (KeyError, ValueError):
+                got = repr(about[name]) if name in about else "nothing"
+                raise ValueError(
+                    f"checkpoint: {name} is {got}, expected a {kind.__name__}"
+                ) from None
+
+        if get("format", str) != FORMAT:
+            raise ValueError(f"checkpoint: format is {about['format']!r}, expected {FORMAT!r}")
+        average, plateau, best = None, None, None
+        if self.average is not None:
+            weight = get("average_start_weight", float)
+            average = self.average.resume(tree["average"], get("average_step", int), weight)
+        if self.plateau is not None:
+            plateau = self.plateau.with_state(get("plateau", str))
+        if "best_step" in about:
+            best = (get("best_step", int), get("best_score", float))
+        return State(
+            model=tree["model"],
+            optimizer=tree["optimizer"].replace(step=get("optimizer_step", int)),
+            key=_core.Key(get("key", int)),
+            average=average,
+            plateau=plateau,
+            step=get("step", int),
+            position=(get("epoch", int), get("batch", int)),
+            best=best,
+            stale=get("stale", int),
+        )
