@@ -256,6 +256,12 @@ class Source:
             return self.tensor()
 
 
+def members(name, module):
+    """The public callables of a module."""
+    public = [n for n in dir(module) if not n.startswith("_")]
+    return {f"{name}.{n}": getattr(module, n) for n in public if callable(getattr(module, n))}
+
+
 def functions():
     """Every callable of the package by a name."""
     found = {}
@@ -268,11 +274,9 @@ def functions():
     for name in dir(ex.tree):
         if not name.startswith("_") and callable(getattr(ex.tree, name)):
             found[f"ex.tree.{name}"] = getattr(ex.tree, name)
-    for module in ("linalg", "fft"):
-        for name in dir(getattr(ex, module, ex.tree)):
-            member = getattr(getattr(ex, module, ex.tree), name)
-            if not name.startswith("_") and callable(member):
-                found[f"ex.{module}.{name}"] = member
+    # (A training loop of 2**40 steps does what it was asked for.)
+    for module in ("linalg", "nn", "optim", "io", "data"):
+        found |= members(module, getattr(ex, module, None))
     for kind in (ex.Tensor, ex.DType, ex.Key):
         for name in dir(kind):
             # What ends the class itself or only asks Python is left out.
