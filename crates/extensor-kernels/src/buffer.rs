@@ -456,22 +456,18 @@ pub fn is_mapped(start: *const u8, bytes: usize) -> bool {
         return false;
     }
     #[cfg(unix)]
-    {
+    let mapped = {
         const PAGE: usize = 4096;
         let before = start.addr() % PAGE;
+        let page = start.wrapping_sub(before).cast_mut();
         // SAFETY: with MS_ASYNC nothing is read or written; what is not mapped is an error.
-        let rc = unsafe {
-            libc::msync(
-                start.wrapping_sub(before).cast_mut().cast(),
-                bytes + before,
-                libc::MS_ASYNC,
-            )
-        };
+        let rc = unsafe { libc::msync(page.cast(), bytes.saturating_add(before), libc::MS_ASYNC) };
         // An address that is no multiple of the page size (where pages are larger) says nothing.
-        return rc == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOMEM);
-    }
+        rc == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOMEM)
+    };
     #[cfg(not(unix))]
-    true
+    let mapped = true;
+    mapped
 }
 
 /// How many bytes of free buffers are kept for reuse right now.

@@ -152,6 +152,8 @@ pub fn argument_names(record: &Record) -> Vec<&'static str> {
 #[pyclass(name = "Operation", module = "extensor", frozen)]
 pub struct Function {
     pub record: &'static Record,
+    /// Python's names for its arguments.
+    names: Vec<&'static str>,
     /// The operation with all parameters at their defaults, where there are such.
     plain: Option<Box<dyn Operation>>,
 }
@@ -164,7 +166,8 @@ struct Call {
 
 impl Function {
     fn new(record: &'static Record) -> Function {
-        Function { record, plain: record.operation(&Params::new()).ok() }
+        let names = argument_names(record);
+        Function { record, names, plain: record.operation(&Params::new()).ok() }
     }
 
     /// Binds the arguments.
@@ -173,8 +176,7 @@ impl Function {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Call> {
-        let record = self.record;
-        let names = argument_names(record);
+        let (record, names) = (self.record, &self.names);
         if args.len() > names.len() {
             let (most, got) = (names.len(), args.len());
             let text = format!("{} takes at most {most} arguments, not {got}", record.name);

@@ -41,12 +41,8 @@ pub fn expect_device(device: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     }
 }
 
-/// The other operand beside `x`, or nothing if it is no number and no array.
-#[inline]
+/// The other operand beside `x`, which is no tensor of ours; nothing if it is no number and no array.
 fn operand(x: &Tensor, other: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
-    if let Ok(other) = other.cast::<PyTensor>() {
-        return Ok(Some(other.get().0.clone()));
-    }
     match Argument::of(other)? {
         Some(Argument::Tensor(y)) => Ok(Some(y)),
         Some(Argument::Number(n)) => n.beside(x.dtype()).map(Some),
@@ -62,10 +58,18 @@ fn infix<'py>(
     f: Binary,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = other.py();
-    let Some(y) = operand(x, other)? else {
-        return Ok(py.NotImplemented().into_bound(py));
+    let made;
+    let y = match other.cast::<PyTensor>() {
+        Ok(other) => &other.get().0,
+        Err(_) => match operand(x, other)? {
+            Some(y) => {
+                made = y;
+                &made
+            }
+            None => return Ok(py.NotImplemented().into_bound(py)),
+        },
     };
-    let (a, b) = if swapped { (&y, x) } else { (x, &y) };
+    let (a, b) = if swapped { (y, x) } else { (x, y) };
     let result = function::compute(py, a.len().max(b.len()), || f(a, b))?;
     Ok(Bound::new(py, PyTensor(result))?.into_any())
 }

@@ -139,6 +139,7 @@ class Source:
         arrays = [numbers.normal(size=s) for s in [(), (1,), (3,), (2, 3), (0,), (0, 3), (2, 1, 4)]]
         arrays += [np.arange(6).reshape(2, 3), np.array([True, False, True]), np.arange(4, dtype="u1")]
         arrays += [np.array([[1.0, np.nan], [np.inf, 0]]), np.array([2**63 - 1, -(2**63)])]
+        arrays += [numbers.normal(size=(5000,)), numbers.normal(size=(64, 65)), np.ones((2, 3, 17, 19))]
         arrays += [np.array([-1, 0, 5, 100, 2**40]), np.ones((2, 3, 4, 4)), np.ones((1,) * 32)]
         arrays += [a.astype("float32") for a in arrays[:5]] + [a.astype("float16") for a in arrays[:4]]
         self.tensors = [ex.asarray(a, copy=True) for a in arrays]
@@ -255,6 +256,12 @@ class Source:
             return self.tensor()
 
 
+def members(name, module):
+    """The public callables of a module."""
+    public = [n for n in dir(module) if not n.startswith("_")]
+    return {f"{name}.{n}": getattr(module, n) for n in public if callable(getattr(module, n))}
+
+
 def functions():
     """Every callable of the package by a name."""
     found = {}
@@ -267,11 +274,9 @@ def functions():
     for name in dir(ex.tree):
         if not name.startswith("_") and callable(getattr(ex.tree, name)):
             found[f"ex.tree.{name}"] = getattr(ex.tree, name)
-    for module in ("linalg", "fft"):
-        for name in dir(getattr(ex, module, ex.tree)):
-            member = getattr(getattr(ex, module, ex.tree), name)
-            if not name.startswith("_") and callable(member):
-                found[f"ex.{module}.{name}"] = member
+    # (A training loop of 2**40 steps does what it was asked for.)
+    for module in ("linalg", "nn", "optim", "io", "data"):
+        found |= members(module, getattr(ex, module, None))
     for kind in (ex.Tensor, ex.DType, ex.Key):
         for name in dir(kind):
             # What ends the class itself or only asks Python is left out.
@@ -318,6 +323,8 @@ class Caller:
     def pick(self):
         r, s = self.random, self.source
         kind = r.random()
+        if kind < 0.12:
+            return self.traced()
         if kind < 0.45:
             function, args, kwargs = s.case()
             return getattr(function, "__qualname__", "?"), function, args, kwargs
@@ -334,6 +341,42 @@ class Caller:
         keys = ["axis", "dtype", "keepdims", "shape", "copy", "device", "k", "correction", "key"]
         kwargs = {r.choice(keys): s.anything() for _ in range(r.choice([0, 0, 0, 1]))}
         return name, function, args, kwargs
+
+    def traced(self):
+        """A call like the others, differentiated by one of its arguments."""
+        r, s = self.random, self.source
+        function, args, kwargs = s.case()
+        every = dict(enumerate(args)) | kwargs
+        places = [k for k, v in every.items() if isinstance(v, ex.Tensor)]
+        if not places:
+            return self.differential()
+        place = r.choice(places)
+        way = r.choice(["vjp", "jvp", "hvp", "grad of grad", "checkpoint"])
+        extra = r.choice([None, None, s.anything()])
+
+        def f(x):
+            moved = {k: x if k == place else v for k, v in every.items()}
+            y = function(*[v for k, v in moved.items() if isinstance(k, int)],
+                         **{k: v for k, v in moved.items() if not isinstance(k, int)})
+            return y[0] if isinstance(y, tuple) and way != "vjp" else y
+
+        def call():
+            x = every[place]
+            if way == "vjp":
+                y, pullback = ex.vjp(f, x)
+                return pullback(y if extra is None else extra)
+            along = x if extra is None else extra
+            if way == "jvp":
+                return ex.jvp(f, (x,), (along,))[1]
+            loss = lambda x: ex.sum(f(x))  # noqa: E731
+            if way == "hvp":
+                return ex.hvp(loss, x, along)
+            if way == "checkpoint":
+                return ex.grad(ex.checkpoint(loss))(x)
+            return ex.grad(lambda x: ex.sum(ex.grad(loss)(x) * along))(x)
+
+        name = getattr(function, "__qualname__", "?")
+        return f"{way} by {place} of " + self.describe(name, args, kwargs), call, [], {}
 
     def differential(self):
         """A function differentiated, in which something hostile happens."""
@@ -381,6 +424,13 @@ class Caller:
             if isinstance(result, ex.Tensor):
                 self.note(f"repr of {text}")
                 repr(result)
+                if result.size < 1000 and result.ndim < 10 and not result.is_traced:
+                    # What came of one call goes into others.
+                    tensors = self.source.tensors
+                    if len(tensors) < 200:
+                        tensors.append(result)
+                    else:
+                        tensors[self.random.randrange(100, 200)] = result
                 if result.size < 1000 and self.random.random() < 0.2:
                     self.note(f"numbers of {text}")
                     result.tolist()

@@ -662,8 +662,9 @@ def leak_check(name, exchange, state):
     for _ in range(200):
         exchange(state)
     gc.collect()
-    before, objects = resident(), len(gc.get_objects())
     references = sys.getrefcount(state["array"]), sys.getrefcount(state["tensor"])
+    objects = len(gc.get_objects())
+    before = resident()
     start = time.perf_counter()
     for _ in range(EXCHANGES):
         exchange(state)

@@ -22,7 +22,7 @@ pub fn modulo<F: Float + Rem<Output = F>>(a: F, b: F) -> F {
 #[inline(always)]
 pub fn floor_divide<F: Float + Rem<Output = F>>(a: F, b: F) -> F {
     let zero = F::lit(0.0);
-    let finite = |x: F| x - x == zero;
+    let finite = |x: F| x * zero == zero;
     if b == zero || !finite(a) || !finite(b) {
         return (a / b).floor();
     }

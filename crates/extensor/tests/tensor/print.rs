@@ -53,3 +53,19 @@ fn infinities_and_the_largest_whole_numbers_are_shown_in_full() {
     assert_eq!(x.to_string(), "[18446744073709551615,                    0]  u64[2]");
     assert_eq!(tensor(i64::MIN).to_string(), "-9223372036854775808  i64[]");
 }
+
+#[test]
+fn tensors_of_any_size_and_number_of_axes_are_short() {
+    let shown =
+        |shape: &[usize]| extensor::broadcast_to(&tensor(1.0f32), shape).unwrap().to_string();
+    assert_eq!(
+        Tensor::zeros([1 << 40, 0], DType::F32).unwrap().to_string(),
+        "[]  f32[1099511627776, 0]"
+    );
+    assert_eq!(shown(&[1 << 40]), "[1.0, 1.0, 1.0, ..., 1.0, 1.0, 1.0]  f32[1099511627776]");
+    for shape in [vec![2; 59], vec![6; 20], vec![3; 30], vec![1; 100_000], vec![1 << 20; 2]] {
+        let text = shown(&shape);
+        assert!(text.len() < 1_000_000 && text.contains("..."), "{} letters", text.len());
+    }
+    assert!(shown(&[1; 50]).starts_with("[[[[") && shown(&[1; 50]).contains("1.0"));
+}
