@@ -1,7 +1,8 @@
-"""Other libraries' arrays as tensors and back, in trees: what a person's function takes and returns.
+"""Other libraries' arrays as tensors and back, in trees: what a person's function takes and
+returns.
 
-It knows NumPy and PyTorch by the objects that it is given and imports neither. It must not know what
-the functions are called for.
+It knows NumPy and PyTorch by the objects that it is given and imports neither. It must not know
+what the functions are called for.
 """
 
 import inspect
@@ -34,8 +35,8 @@ def kind_of(x):
 
 
 def flatten(tree):
-    """The arrays of a tree, of whatever library and as they are, and its structure. Buffers of modules
-    are part of the structure."""
+    """The arrays of a tree, of whatever library and as they are, and its structure. Buffers of
+    modules are part of the structure."""
     found = []
     return found, _flatten(tree, found, True, 0)
 
@@ -152,8 +153,8 @@ def from_tensor(tensor, like):
 
 
 def change(given, tensor):
-    """Where an array made of a tensor no longer has its values: an index (None: its shape), what was
-    there and what is there; or None."""
+    """Where an array made of a tensor no longer has its values: an index (None: its shape), what
+    was there and what is there; or None."""
     kind = kind_of(given)
     if kind not in ("numpy", "torch"):
         return None
@@ -181,7 +182,8 @@ def parameters(f, count):
     """What the first arguments of a function are called."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = []
-    for function in (f, getattr(f, "forward", None)):  # a layer's call says nothing, its forward does
+    # A layer's call says nothing, its forward does.
+    for function in (f, getattr(f, "forward", None)):
         try:
             found = inspect.signature(function).parameters.values()
         except (TypeError, ValueError):
@@ -208,10 +210,9 @@ def not_finite(tensor):
     total = float(_core.operations()["sum"](wide - wide, None, False))
     if total == 0:
         return None
-    values, index = wide, []
-    flat = _core.operations()["reshape"](values, (values.size,)).tolist()
+    flat = _core.operations()["reshape"](wide, (wide.size,)).tolist()
     at = next(i for i, v in enumerate(flat) if v - v != 0)
-    value = flat[at]
+    value, index = flat[at], []
     for size in reversed(tensor.shape):
         at, k = divmod(at, size)
         index.insert(0, k)

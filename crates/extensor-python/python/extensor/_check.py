@@ -18,10 +18,11 @@ _COARSE = {"float32": (1e-2, 1e-3), "float16": (0.2, 0.05), "bfloat16": (0.5, 0.
 def check_gradient(f, f_backward, *inputs, **options):
     """Checks a backward function against differences of its function; returns a `Report`.
 
-    `f(*inputs)` returns an array, and `f_backward(grad_output, *inputs)` the gradient for each input of
-    a float dtype: one, or a tuple of them, with None for inputs that are not to be checked. Inputs are
-    arrays of extensor, NumPy or PyTorch, Python floats, or trees of these, and the functions are called
-    with what was given: a pair of NumPy functions with NumPy arrays. Integers stay as they are.
+    `f(*inputs)` returns an array, and `f_backward(grad_output, *inputs)` the gradient for each
+    input of a float dtype: one, or a tuple of them, with None for inputs that are not to be
+    checked. Inputs are arrays of extensor, NumPy or PyTorch, Python floats, or trees of these, and
+    the functions are called with what was given: a pair of NumPy functions with NumPy arrays.
+    Integers stay as they are.
 
     >>> import math, extensor as ex
     >>> ex.check_gradient(math.sin, lambda g, x: g * math.cos(x), 0.5).passed
@@ -33,8 +34,8 @@ def check_gradient(f, f_backward, *inputs, **options):
     Options: `dtype` ("float64": all is computed in it; "float32": the gradient in it is held to
     differences in float64; by default float64 if the functions can), `mode` ("full": every element,
     "fast": random directions; by default full up to 1024 elements), `eps`, `rtol`, `atol`, `seed`,
-    `directions`, `cotangent` (the `grad_output`; by default random), `taylor` (False: no look at the
-    Taylor remainder), `own_dtype` (True: differences in the inputs' own dtype), `name`.
+    `directions`, `cotangent` (the `grad_output`; by default random), `taylor` (False: no look at
+    the Taylor remainder), `own_dtype` (True: differences in the inputs' own dtype), `name`.
     """
     return _Check(f, f_backward, inputs, options).report()
 
@@ -44,9 +45,9 @@ def check_grad(f, *inputs, **options):
     `Report`.
 
     A function made of extensor's operations is checked by differences, in reverse mode and (unless
-    `forward=False`) in forward mode, and with `order=2` the gradient's own derivatives too. With PyTorch
-    tensors, `f` is a function of theirs, or a `torch.autograd.Function`, and the gradient is what
-    `torch.autograd` makes of it. Inputs and other options are those of `check_gradient`.
+    `forward=False`) in forward mode, and with `order=2` the gradient's own derivatives too. With
+    PyTorch tensors, `f` is a function of theirs, or a `torch.autograd.Function`, and the gradient
+    is what `torch.autograd` makes of it. Inputs and other options are those of `check_gradient`.
 
     >>> import extensor as ex
     >>> ex.check_grad(lambda x: ex.exp(ex.sin(x)), ex.asarray([0.3, -0.8]), order=2).passed
@@ -99,7 +100,7 @@ class _Check:
         self.arguments = arguments
         self.tensors = [to_tensor(x) for x in self.originals]
         self.moving = [i for i, x in enumerate(self.tensors) if is_float(x)]
-        self.outputs = None  # the structure of the result, its arrays, and which are of a float dtype
+        self.outputs = None  # the result's structure, its arrays, and which are of a float dtype
         self.grad_dtypes = set()
         if not self.moving:
             raise ValueError(
@@ -151,8 +152,8 @@ class _Check:
         return [self.like(found[i], tensors[i]) for i in self.wrt]
 
     def gradients(self, grads, tensors):
-        """What the backward function returns in the place of each leaf; None if it is too much or too
-        little."""
+        """What the backward function returns in the place of each leaf; None if it is too much or
+        too little."""
         structure, likes, floats = self.outputs
         weights = [None] * len(likes)
         for place, grad in zip(floats, grads):
@@ -170,7 +171,7 @@ class _Check:
         return aligned
 
     def each_argument(self, found):
-        """The gradients that came back, argument by argument; None if they are too many or too few."""
+        """The gradients that came back, argument by argument; None if too many or too few."""
         parts = self.structure.parts
         some = [k for k, leaves in enumerate(self.leaves_of_arguments()) if leaves]
         several = isinstance(found, (tuple, list)) and not hasattr(found, "_fields")
@@ -232,7 +233,8 @@ class _Check:
 
     def foreign(self, what):
         return (
-            f"{self.options['name']} {what}: check_grad differentiates functions made of extensor's "
+            f"{self.options['name']} {what}: check_grad differentiates functions made of "
+            "extensor's "
             "operations; for any other function give its backward function too, "
             "check_gradient(f, f_backward, *inputs)"
         )
@@ -395,7 +397,8 @@ class _Check:
             report.hint = "the backward function does not use grad_output: multiply by it"
         elif any(abs(b - 2 * a) > 1e-6 * (abs(a) + abs(b)) for a, b in zip(once, twice)):
             report.hint = (
-                "the backward function is not linear in grad_output: twice the grad_output does not "
+                "the backward function is not linear in grad_output: twice the grad_output "
+                "does not "
                 "give twice the gradient"
             )
 

@@ -70,7 +70,9 @@ def _differentiate(torch, f, args, grad, create_graph=False):
         if pairs:
             ys, ws = zip(*pairs)
             wanted = [leaves[i] for i in moving]
-            found = torch.autograd.grad(ys, wanted, ws, allow_unused=True, create_graph=create_graph)
+            found = torch.autograd.grad(
+                ys, wanted, ws, allow_unused=True, create_graph=create_graph
+            )
     grads = [None] * len(leaves)
     for i, g in zip(moving, found):
         # To torch, None is a gradient of 0; here it would mean "not to be checked".

@@ -1,6 +1,7 @@
 """What kind of mistake a wrong gradient looks like, from both gradients' values alone.
 
-It must not know the functions, and says nothing about whether the gradient is wrong: the engine does.
+It must not know the functions, and says nothing about whether the gradient is wrong: the engine
+does.
 """
 
 import itertools
@@ -14,14 +15,18 @@ def shape_hint(expected, got):
         return f"transposed: the gradient has the shape of the input's transpose {list(got)}"
     padded = (1,) * (len(got) - len(expected)) + expected
     if len(got) >= len(expected) and all(a in (1, b) for a, b in zip(padded, got)):
-        axes = [k for k, (a, b) in enumerate(zip(padded, got)) if a == 1 and (b != 1 or k < len(got) - len(expected))]
+        extra = len(got) - len(expected)
+        sizes = enumerate(zip(padded, got))
+        axes = [k for k, (a, b) in sizes if k < extra or a != b]
         what = f"axis {axes[0]}" if len(axes) == 1 else f"axes {tuple(axes)}"
         return (
-            "missing broadcast sum: the input was broadcast to the gradient's shape, so its gradient "
+            "missing broadcast sum: the input was broadcast to the gradient's shape, so its "
+            "gradient "
             f"is the sum over {what}"
         )
     if math.prod(expected) == math.prod(got):
-        return f"the elements are as many as they should be: reshape the gradient to {list(expected)}"
+        shape = list(expected)
+        return f"the elements are as many as they should be: reshape the gradient to {shape}"
     reduced = tuple(n for n in expected if n != 1)
     if len(got) < len(expected) and reduced != got:
         return "summed too far: the gradient has fewer axes than the input"
@@ -107,7 +112,8 @@ def _rearranged(inside, names, shapes):
     axes = [k for k, n in enumerate(shape) if n > 1]
     for count in range(1, len(axes) + 1):
         for chosen in itertools.combinations(axes, count):
-            turned = lambda i: tuple(shape[k] - 1 - v if k in chosen else v for k, v in enumerate(i))
+            back = lambda k, v: shape[k] - 1 - v if k in chosen else v
+            turned = lambda i: tuple(back(k, v) for k, v in enumerate(i))
             if _same((row.analytic, table[turned(i)].numeric) for i, row in table.items()):
                 what = f"axis {chosen[0]}" if count == 1 else f"axes {chosen}"
                 return f"flipped: your gradient is the right one backwards along {what}"
@@ -124,7 +130,8 @@ def _offset(wrong, inside):
         return None
     offset = wrong[0].analytic - wrong[0].numeric
     if _same((row.analytic - row.numeric, offset) for row in inside):
-        return f"off by the same amount everywhere ({offset:+.4g}): a constant term too many or too few"
+        amount = f"off by the same amount everywhere ({offset:+.4g})"
+        return f"{amount}: a constant term too many or too few"
     return None
 
 
@@ -134,7 +141,8 @@ def _another(wrong, inside):
     text = "the gradient of another function: the error does not fall with ε"
     if 0 < error < 0.01 * size:
         text += (
-            f", and is small ({100 * error / size:.2g} % of the largest gradient): an approximation of "
+            f", and is small ({100 * error / size:.2g} % of the largest gradient): an "
+            "approximation of "
             "the function, or a constant with too few digits?"
         )
     return text
@@ -156,5 +164,6 @@ def _where(wrong, rows, inside, names, fast):
         values = {row.index[axis] for row in wrong}
         held = [row for row in inside if row.index[axis] in values]
         if len(values) == 1 and len(held) == len(wrong):
-            return f"{text}; wrong where the index along axis {axis} of {names[0]} is {values.pop()}"
+            place = f"the index along axis {axis} of {names[0]} is {values.pop()}"
+            return f"{text}; wrong where {place}"
     return f"{text}; wrong at {count} of {names[0]}"

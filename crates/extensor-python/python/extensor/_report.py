@@ -1,6 +1,7 @@
 """What a check found, for a terminal and for a notebook.
 
-It shows the engine's findings and judges nothing. The plot is made here: no library is needed for it.
+It shows the engine's findings and judges nothing. The plot is made here: no library is needed for
+it.
 """
 
 import math
@@ -10,7 +11,7 @@ from html import escape
 from . import _diagnosis
 
 Comparison = namedtuple("Comparison", "argument index analytic numeric error tolerance")
-Comparison.__doc__ = "Both derivatives at one place; `index` is None for a direction through arguments."
+Comparison.__doc__ = "Both derivatives at one place; `index` is None for a direction."
 Step = namedtuple("Step", "eps numeric error")
 Step.__doc__ = "The difference quotient for one step ε, and how far the gradient is from it."
 Kink = namedtuple("Kink", "argument index left right analytic")
@@ -22,11 +23,12 @@ _SHOWN = 6
 class Report:
     """What a check of a gradient found. It is true if the gradient is right, and prints.
 
-    `passed`; `problem` (what kind, in a word) and `message`; `problems` (a list of messages); `hint` (what
-    kind of mistake it looks like); `worst` (a `Comparison`: argument, index, analytic, numeric, error,
-    tolerance); `comparisons` (all of them); `steps` (`Step`s: the error against ε at the worst place);
-    `kinks`, `kink_count`; `taylor` (the slope of the remainder, 2 if right); `checked` of `elements`;
-    `mode`, `dtype`, `eps`, `name`, `notes`; `text` (the report of the Rust library).
+    `passed`; `problem` (what kind, in a word) and `message`; `problems` (a list of messages);
+    `hint` (what kind of mistake it looks like); `worst` (a `Comparison`: argument, index, analytic,
+    numeric, error, tolerance); `comparisons` (all of them); `steps` (`Step`s: the error against ε
+    at the worst place); `kinks`, `kink_count`; `taylor` (the slope of the remainder, 2 if right);
+    `checked` of `elements`; `mode`, `dtype`, `eps`, `name`, `notes`; `text` (the report of the Rust
+    library).
     """
 
     def __init__(self, name, problem=None, message=None, hint=None, notes=()):
@@ -128,7 +130,8 @@ class Report:
         for kink in self.kinks:
             place = _place(kink)
             lines.append(
-                f"not differentiable at {place}: {kink.left:.6g} from below, {kink.right:.6g} from above, "
+                f"not differentiable at {place}: {kink.left:.6g} from below, {kink.right:.6g} "
+                "from above, "
                 f"{kink.analytic:.6g} yours"
             )
         if self.kink_count > len(self.kinks):
@@ -146,7 +149,8 @@ class Report:
         if rows and self.passed:
             (worst,) = rows
             lines.append(
-                f"  largest error {worst.error:.1e}, at {_place(worst)}; allowed {worst.tolerance:.1e}"
+                f"  largest error {worst.error:.1e}, at {_place(worst)}; allowed "
+                f"{worst.tolerance:.1e}"
             )
         elif rows:
             lines += ["", *_table(rows)]
@@ -167,7 +171,7 @@ class Report:
     # -- Pictures.
 
     def points(self):
-        """log₁₀ of ε and of the error, from the largest ε to the smallest, where there is an error."""
+        """log₁₀ of ε and of the error, from the largest ε to the smallest."""
         finite = [s for s in self.steps if math.isfinite(s.error)]
         least = min((s.error for s in finite if s.error > 0), default=1e-16)
         return [(math.log10(s.eps), math.log10(max(s.error, least))) for s in finite]
@@ -229,8 +233,10 @@ class Report:
         py = lambda y: y1 - (y - low) / (high - low) * (y1 - y0)
         colour = "#2a9d5c" if self.passed else "#d9485f"
         out = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-            f'height="{height}" font-family="system-ui, sans-serif" font-size="11" fill="currentColor" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+            f'width="{width}" '
+            f'height="{height}" font-family="system-ui, sans-serif" font-size="11" '
+            'fill="currentColor" '
             f'role="img" aria-label="error against step">'
         ]
         grid = 'stroke="currentColor" stroke-opacity="0.15"'
@@ -238,13 +244,15 @@ class Report:
             out.append(f'<line x1="{px(k):.1f}" y1="{y0}" x2="{px(k):.1f}" y2="{y1}" {grid}/>')
             if k % 2 == 0:
                 out.append(
-                    f'<text x="{px(k):.1f}" y="{y1 + 16}" text-anchor="middle" opacity="0.75">{_power(k)}</text>'
+                    f'<text x="{px(k):.1f}" y="{y1 + 16}" text-anchor="middle" '
+                    f'opacity="0.75">{_power(k)}</text>'
                 )
         every = max(1, (high - low) // 4)
         for k in range(low, high + 1, every):
             out.append(f'<line x1="{x0}" y1="{py(k):.1f}" x2="{x1}" y2="{py(k):.1f}" {grid}/>')
             out.append(
-                f'<text x="{x0 - 7}" y="{py(k) + 4:.1f}" text-anchor="end" opacity="0.75">{_power(k)}</text>'
+                f'<text x="{x0 - 7}" y="{py(k) + 4:.1f}" text-anchor="end" '
+                f'opacity="0.75">{_power(k)}</text>'
             )
         allowed = py(math.log10(max(self.worst.tolerance, 1e-300)))
         curve = lambda points: " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in points)
@@ -264,7 +272,8 @@ class Report:
             f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2.2" '
             f'stroke-linejoin="round"/>',
         ]
-        out += [f'<circle cx="{px(x):.1f}" cy="{py(y):.1f}" r="2.8" fill="{colour}"/>' for x, y in points]
+        for x, y in points:
+            out.append(f'<circle cx="{px(x):.1f}" cy="{py(y):.1f}" r="2.8" fill="{colour}"/>')
         out += [
             f'<text x="{(x0 + x1) / 2:.0f}" y="{height - 6}" text-anchor="middle">step ε</text>',
             f'<text x="13" y="{(y0 + y1) / 2:.0f}" text-anchor="middle" '
@@ -278,11 +287,13 @@ class Report:
         out = [
             '<div style="font-family: system-ui, sans-serif; font-size: 13px; line-height: 1.45; '
             f'border-left: 4px solid {colour}; padding: 6px 14px; max-width: 760px">',
-            f'<div style="font-size: 15px"><b style="color: {colour}">{escape(self.verdict())}</b></div>',
+            '<div style="font-size: 15px"><b style="color: '
+            f'{colour}">{escape(self.verdict())}</b></div>',
             f'<div style="opacity: 0.7">{escape(self.setting())}</div>',
         ]
         if self.hint:
-            out.append(f'<div style="margin: 6px 0; font-weight: 600">{escape(_sentence(self.hint))}</div>')
+            hint = escape(_sentence(self.hint))
+            out.append(f'<div style="margin: 6px 0; font-weight: 600">{hint}</div>')
         rows, more = self.rows()
         if rows:
             style = "text-align: right; padding: 2px 12px 2px 0; font-variant-numeric: tabular-nums"
@@ -290,7 +301,8 @@ class Report:
             cells = [[escape(cell) for cell in line] for line in [_HEAD, *map(_cells, rows)]]
             out.append('<table style="border-collapse: collapse; background: none; margin: 6px 0">')
             for number, line in enumerate(cells):
-                tag, weight = ("th", "; opacity: 0.7; font-weight: 500") if number == 0 else ("td", "")
+                tag = "td" if number else "th"
+                weight = "" if number else "; opacity: 0.7; font-weight: 500"
                 made = [
                     f'<{tag} style="{first if k < 2 else style}{weight}">{cell}</{tag}>'
                     for k, cell in enumerate(line)
@@ -302,7 +314,8 @@ class Report:
         picture = self.svg()
         if picture:
             out.append(
-                f'<div style="margin-top: 6px; opacity: 0.7">error against ε, at {escape(_place(self.worst))}</div>'
+                '<div style="margin-top: 6px; opacity: 0.7">error against ε, at '
+                f'{escape(_place(self.worst))}</div>'
                 f"{picture}"
             )
         out += [f'<div style="opacity: 0.7">{escape(line)}</div>' for line in self.remarks()]
@@ -312,9 +325,11 @@ class Report:
 _HINTS = {
     "nondeterministic": "random numbers are drawn inside, or something is left over from the last "
     "call; fix the seed inside, or take the random numbers as an argument",
-    "taylor": "right at every element looked at and yet not the gradient: does the function jump nearby",
+    "taylor": "right at every element looked at and yet not the gradient: does the function "
+    "jump nearby",
     "forward": "the function loses its digits in this precision",
-    "unresolved": "the function is too rough, or its values too large beside its slope, for differences "
+    "unresolved": "the function is too rough, or its values too large beside its slope, for "
+    "differences "
     "to tell; try another eps, or inputs of ordinary size",
 }
 

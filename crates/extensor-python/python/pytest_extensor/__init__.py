@@ -1,7 +1,7 @@
 """Fixtures for pytest: `check_grad` and `check_gradient` fail a test with their report.
 
-It is loaded with every run of pytest where extensor is installed, so it imports nothing before a test
-asks for a fixture: it lies beside the package and not in it.
+It is loaded with every run of pytest where extensor is installed, so it imports nothing before a
+test asks for a fixture: it lies beside the package and not in it.
 """
 
 import pytest
