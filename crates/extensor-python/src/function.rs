@@ -323,8 +323,8 @@ impl Function {
         }
         let outputs = self.outputs(py, args, kwargs)?;
         let count = self.record.results(outputs.len());
-        // Any number of results, even one, is a list if the operation cuts its input up.
-        if self.record.auxiliary == 0 && self.record.name == "split" {
+        // Where there can be several results, one by itself is a tuple too.
+        if self.record.backward.contains("(grad_outputs") {
             let all: Vec<_> = outputs
                 .into_iter()
                 .map(|y| Bound::new(py, PyTensor(y)))
