@@ -19,6 +19,9 @@ type At = (String, Option<Vec<usize>>);
 /// A place, the analytic and the numeric derivative, their distance and what is allowed.
 type Entry = (String, Option<Vec<usize>>, f64, f64, f64, f64);
 
+/// A place, the derivatives from below and from above, and the gradient.
+type Sides = (String, Option<Vec<usize>>, f64, f64, f64);
+
 /// What the engine found.
 #[pyclass(module = "extensor._core", frozen, name = "Report")]
 pub struct PyReport(check::Report);
@@ -100,7 +103,7 @@ impl PyReport {
 
     /// Where the function has a kink, the differences from below and above, and the gradient.
     #[getter]
-    fn kinks(&self) -> Vec<(String, Option<Vec<usize>>, f64, f64, f64)> {
+    fn kinks(&self) -> Vec<Sides> {
         let row = |kink: &check::Kink| {
             let (name, index) = at(&kink.place);
             (name, index, kink.left, kink.right, kink.analytic)

@@ -142,6 +142,8 @@ PLANTED = [
      (normal(3, 4),), "index along axis 1 of x is 3"),
     ("one argument", layer_norm, lambda g, x, w, b: (*layer_norm_backward(g, x, w, b)[:2], g.sum(0) * 2),
      (normal(4, 6), normal(6), normal(6)), "factor 2 everywhere; only in bias: the gradients for x, weight are right"),
+    ("mean over the batch", lambda x, b: x + b, lambda g, x, b: (g, g.mean(0)), (normal(3, 4), normal(4)),
+     r"0.3333 everywhere \(1 over the size of axis 0 of x.*; only in b"),
     ("gelu", gelu, gelu_backward_of_erf, (normal(6),), "approximation"),
 ]
 normal_9 = normal(9)
@@ -311,8 +313,11 @@ def test_a_wrong_custom_vjp_is_caught():
 
 
 def test_a_numpy_function_given_to_check_grad_is_refused_with_the_way_out():
-    with pytest.raises(TypeError, match="check_gradient|NumPy|numpy|ufunc"):
-        ex.check_grad(lambda x: np.asarray(x) * 2.0, normal(3))
+    for f in (np.sin, lambda x: np.dot(x, x), lambda x: np.asarray(x) * 2.0):
+        with pytest.raises(TypeError, match=r"check_gradient\(f, f_backward, \*inputs\)"):
+            ex.check_grad(f, normal(3))
+    with pytest.raises(TypeError, match="returned float, not a tensor"):
+        ex.check_grad(math.sin, 0.5)
 
 
 # -- dtypes.
@@ -470,11 +475,19 @@ def test_nan_and_infinity_are_said_where_they_are():
         assert report.problem == "not finite" and "nan at its result[1]" in str(report)
         report = ex.check_gradient(np.sin, lambda g, x: g * np.cos(x) / (x - x), np.array([[0.5]]))
         assert report.problem == "not finite" and "[0, 0]" in str(report)
+    masked = lambda x: np.where(np.arange(3) == 1, -np.inf, x)
+    report = ex.check_gradient(masked, lambda g, x: g * (np.arange(3) != 1), normal(3))
+    assert report.passed and "-inf at its result[1]" in str(report)
 
 
 def test_a_kink_is_not_a_wrong_gradient():
     report = ex.check_gradient(np.abs, lambda g, x: g * np.sign(x), np.array([1.0, 0.0]))
     assert report.passed and "not differentiable at" in str(report) and report.kinks[0].index == (1,)
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(TypeError, match="complex128"):
+        ex.check_gradient(np.sin, lambda g, x: g * np.cos(x), np.array([1j]))
 
 
 def test_options_are_checked():

@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from . import ops as ops, _tree as tree
+from . import _tree as tree, data as data, io as io, nn as nn, ops as ops, optim as optim, progress as progress, train as train
 from ._core import (
     BackwardOperation as BackwardOperation,
     DType as DType,
@@ -34,6 +34,11 @@ from ._autodiff import linearize as linearize
 from ._autodiff import stop_gradient as stop_gradient
 from ._autodiff import value_and_grad as value_and_grad
 from ._autodiff import vjp as vjp
+from ._check import assert_grad as assert_grad
+from ._check import assert_gradient as assert_gradient
+from ._check import check_grad as check_grad
+from ._check import check_gradient as check_gradient
+from ._report import Report as Report
 
 def __array_namespace_info__() -> Any: ...
 def abs(x: Operand) -> Tensor: ...

@@ -4,6 +4,7 @@ It knows NumPy and PyTorch by the objects that it is given and imports neither. 
 the functions are called for.
 """
 
+import inspect
 import sys
 
 from . import _core
@@ -126,7 +127,11 @@ def to_tensor(x):
         x = x.detach().cpu().resolve_neg()
     elif kind == "scalar":
         x = sys.modules["numpy"].asarray(x)
-    return _core.asarray(x) if kind == "float" else _core.asarray(x, copy=True)
+    try:
+        return _core.asarray(x) if kind == "float" else _core.asarray(x, copy=True)
+    except BufferError:
+        dtype = getattr(x, "dtype", "?")
+        raise TypeError(f"there are no derivatives by arrays of dtype {dtype} here") from None
 
 
 def from_tensor(tensor, like):
@@ -164,6 +169,25 @@ def change(given, tensor):
     else:
         index = tuple(int(i[0]) for i in moved.nonzero())
     return index, before[index].item(), after[index].item()
+
+
+def name_of(f):
+    """What a function is called."""
+    name = getattr(f, "__name__", None) or getattr(getattr(f, "func", None), "__name__", None)
+    return "f" if name == "<lambda>" else name or type(f).__name__
+
+
+def parameters(f, count):
+    """What the first arguments of a function are called."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = []
+    for function in (f, getattr(f, "forward", None)):  # a layer's call says nothing, its forward does
+        try:
+            found = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):
+            continue
+        names = names or [p.name for p in found if p.kind in kinds]
+    return [names[i] if i < len(names) else f"input {i}" for i in range(count)]
 
 
 def dtype_name(tensor):

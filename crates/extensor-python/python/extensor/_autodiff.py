@@ -110,7 +110,7 @@ def vjp(f, *args, has_aux=False):
     >>> import extensor as ex
     >>> y, pullback = ex.vjp(lambda x: x * x, ex.asarray([1.0, 2.0]))
     >>> pullback(ex.asarray([1.0, 10.0]))
-    (Tensor([2.0, 40.0], dtype=float64),)
+    (Tensor([ 2.0, 40.0], dtype=float64),)
     """
     leaves, structure = _moving(args)
     forms = {}
@@ -206,7 +206,7 @@ def hvp(f, primals, tangents):
     >>> import extensor as ex
     >>> x, v = ex.asarray([1.0, 2.0]), ex.asarray([1.0, 1.0])
     >>> ex.hvp(lambda x: ex.sum(x * x * x), x, v)
-    Tensor([6.0, 12.0], dtype=float64)
+    Tensor([ 6.0, 12.0], dtype=float64)
     """
     single = not isinstance(primals, (tuple, list))
     if single:

@@ -4,9 +4,6 @@ The check itself is the Rust library's. This module makes functions of lists of 
 person has (NumPy, PyTorch, trees of arrays), calls it, and hands its findings to `_report.py`.
 """
 
-import inspect
-import sys
-
 from . import _adapt, _core
 from ._adapt import dtype_name, fits, from_tensor, is_float, to_tensor
 from ._report import Report
@@ -83,21 +80,6 @@ class _Changed(Exception):
     """A function changed what it was given."""
 
 
-def _name_of(f):
-    name = getattr(f, "__name__", None) or getattr(getattr(f, "func", None), "__name__", None)
-    return name if name and name != "<lambda>" else "f"
-
-
-def _parameters(f, count):
-    """What the first arguments of a function are called."""
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    try:
-        names = [p.name for p in inspect.signature(f).parameters.values() if p.kind in kinds]
-    except (TypeError, ValueError):
-        names = []
-    return [names[i] if i < len(names) else f"input {i}" for i in range(count)]
-
-
 class _Check:
     """A check under way: a person's functions as functions of lists of tensors."""
 
@@ -105,13 +87,13 @@ class _Check:
         self.f, self.f_backward = f, f_backward
         self.options = dict(options)
         self.dtype = self.options.pop("dtype", None)
-        self.options.setdefault("name", _name_of(signature or f))
+        self.options.setdefault("name", _adapt.name_of(signature or f))
         if self.options.get("cotangent") is not None:
             self.options["cotangent"] = to_tensor(self.options["cotangent"])
         self.notes, self.names = [], []
         self.count = len(inputs)
         self.originals, self.structure = _adapt.flatten(tuple(inputs))
-        arguments = _parameters(signature or f, len(inputs))
+        arguments = _adapt.parameters(signature or f, len(inputs))
         for name, part in zip(arguments, self.structure.parts):
             _adapt.names_of(part, name, self.names)
         self.arguments = arguments
@@ -237,16 +219,23 @@ class _Check:
         full = list(self.tensors)
         for place, x in zip(self.moving, moved):
             full[place] = x
-        value = self.f(*unflatten(self.structure, full))
+        try:
+            value = self.f(*unflatten(self.structure, full))
+        except TypeError as error:
+            if "__array_ufunc__" in str(error) or "__array_interface__" in str(error):
+                raise TypeError(self.foreign("uses NumPy")) from error
+            raise
         arrays, _ = _adapt.flatten(value)
-        foreign = next((x for x in arrays if not isinstance(x, _core.Tensor)), None)
-        if foreign is not None and not isinstance(foreign, float):
-            raise TypeError(
-                f"{self.options['name']} returned {type(foreign).__name__}, not a tensor: check_grad "
-                "differentiates functions made of extensor's operations; for any other function give "
-                "its backward function too, check_gradient(f, f_backward, *inputs)"
-            )
+        if arrays and not any(isinstance(x, _core.Tensor) for x in arrays):
+            raise TypeError(self.foreign(f"returned {type(arrays[0]).__name__}, not a tensor"))
         return self.results(value)
+
+    def foreign(self, what):
+        return (
+            f"{self.options['name']} {what}: check_grad differentiates functions made of extensor's "
+            "operations; for any other function give its backward function too, "
+            "check_gradient(f, f_backward, *inputs)"
+        )
 
     # -- The check.
 

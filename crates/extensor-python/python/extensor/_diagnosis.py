@@ -77,7 +77,10 @@ def _factor(wrong, inside, names, shapes):
 
 def _reason(factor, names, shapes):
     """What a factor might come from."""
-    for name in names:
+    # Two is more often a power's or a square's than a size.
+    if abs(abs(factor) - 2) < 1e-4 or abs(abs(factor) - 0.5) < 1e-4:
+        return ""
+    for name in (*names, *(n for n in shapes if n not in names)):
         shape = shapes.get(name, ())
         sizes = [(n, f"the size of axis {k} of {name}") for k, n in enumerate(shape)]
         if len(shape) > 1:

@@ -77,6 +77,7 @@ class Report:
     def fail(self, problem, message):
         """Adds a problem that was found beside the engine's, and that explains them."""
         self.problem, self.message, self.hint = problem, message, None
+        self.kinks, self.kink_count, self.taylor = [], 0, None
 
     def wrong(self):
         """The comparisons that are not within what is allowed, the worst first."""
@@ -140,7 +141,7 @@ class Report:
 
     def __str__(self):
         setting = self.setting()
-        lines = [self.verdict() + (f" ({setting})" if setting else "")]
+        lines = list(_wrapped(self.verdict() + (f" ({setting})" if setting else ""), first=""))
         rows, more = self.rows()
         if rows and self.passed:
             (worst,) = rows
@@ -158,7 +159,7 @@ class Report:
         remarks = self.remarks()
         if remarks and not self.passed:
             lines.append("")
-        lines += [f"  {line}" for line in remarks]
+        lines += [line for remark in remarks for line in _wrapped(remark)]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -366,11 +367,12 @@ def _table(rows):
         yield "  " + "  ".join(left + right)
 
 
-def _wrapped(text, width=96):
-    words, line = text.split(" "), " "
-    for word in words:
-        if len(line) + 1 + len(word) > width:
+def _wrapped(text, width=98, first="  "):
+    line, start = first, True
+    for word in text.split(" "):
+        if not start and len(line) + 1 + len(word) > width:
             yield line
-            line = " "
-        line += " " + word
+            line, start = "  ", True
+        line += word if start else " " + word
+        start = False
     yield line

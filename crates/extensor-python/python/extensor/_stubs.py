@@ -135,13 +135,11 @@ def operation(name, op):
 
 def stubs():
     """The text of `__init__.pyi`."""
-    modules, lines = [], []
+    lines = []
+    modules = ["_tree as tree", *(f"{name} as {name}" for name in ("ops", *extensor._LATER))]
     for name in sorted(vars(extensor)):
         value = getattr(extensor, name)
         if inspect.ismodule(value):
-            if not name.startswith("_") and value.__name__.startswith("extensor"):
-                own = value.__name__.removeprefix("extensor.")
-                modules.append(f"{own} as {name}")
             continue
         if name.startswith("_") and name != "__array_namespace_info__":
             continue
@@ -164,7 +162,7 @@ def stubs():
                 lines.append(f"from .{module.removeprefix('extensor.')} import {name} as {name}")
     imports = sorted(line for line in lines if line.startswith("from"))
     rest = [line for line in lines if not line.startswith("from")]
-    head = HEAD.format(modules=", ".join(modules))
+    head = HEAD.format(modules=", ".join(sorted(modules)))
     return head + "\n".join(imports) + "\n\n" + "\n".join(rest) + "\n"
 
 
