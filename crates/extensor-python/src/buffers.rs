@@ -173,7 +173,7 @@ impl Described {
         let size = dtype.size() as isize;
         let odd = |steps: &Vec<isize>| steps.iter().any(|step| step % size != 0);
         let between = self.strides.as_ref().is_some_and(odd);
-        let unaligned = self.start.addr() % dtype.size() != 0;
+        let unaligned = !self.start.addr().is_multiple_of(dtype.size());
         let empty = self.shape.contains(&0);
         if copy == Some(false) && !empty && (swapped || between || unaligned) {
             let text = if swapped {

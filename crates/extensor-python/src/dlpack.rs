@@ -387,7 +387,7 @@ pub unsafe fn borrowed(
         return Err(PyValueError::new_err("the array's strides overflow"));
     };
     let lowest = start.wrapping_offset(first * size as isize);
-    if start.addr() % size == 0 {
+    if start.addr().is_multiple_of(size) {
         let Some(lowest) = NonNull::new(lowest.cast_mut()) else {
             return Err(PyValueError::new_err("the array has no memory"));
         };
