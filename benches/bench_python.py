@@ -12,7 +12,7 @@ import timeit
 
 
 def import_time(name, repetitions):
-    """The least time of an import in a fresh process, in milliseconds, less that of an empty one."""
+    """The least time of an import in a fresh process, in milliseconds."""
     code = f"import time; t = time.perf_counter(); import {name}; print(time.perf_counter() - t)"
     run = lambda: float(subprocess.run(  # noqa: E731
         [sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)

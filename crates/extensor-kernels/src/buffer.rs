@@ -573,8 +573,8 @@ mod tests {
     #[should_panic(expected = "somebody else's memory")]
     fn shared_memory_cannot_be_written() {
         let owner = std::sync::Arc::new(vec![1.0f32, 2.0]);
-        // SAFETY: as above.
         let start = NonNull::from(&owner[0]).cast();
+        // SAFETY: as above.
         let mut buffer = unsafe { Buffer::shared(start, 8, owner) };
         buffer.as_mut_slice::<f32>()[0] = 3.0;
     }

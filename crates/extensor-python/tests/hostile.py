@@ -421,6 +421,10 @@ class Caller:
         try:
             result = function(*args, **kwargs)
             self.outcomes["returned"] += 1
+            if callable(result) and not isinstance(result, type):
+                # A layer, an optimiser, a transformed function.
+                self.note(f"call of {text}")
+                result = result(*[self.source.plausible() for _ in range(self.random.randrange(1, 4))])
             if isinstance(result, ex.Tensor):
                 self.note(f"repr of {text}")
                 repr(result)

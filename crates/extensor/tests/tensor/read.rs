@@ -60,7 +60,7 @@ fn iterators_cross_their_pieces_without_a_seam() {
 
 #[test]
 fn more_elements_than_there_is_memory_for_are_not_read() {
-    let x = extensor::broadcast_to(&Tensor::scalar(1.0), [1 << 45]).unwrap();
+    let x = extensor::broadcast_to(&Tensor::scalar(1.0), [1usize << 45]).unwrap();
     assert!(matches!(x.to_vec::<f64>(), Err(extensor::Error::OutOfMemory { op: "to_vec", .. })));
     assert!(matches!(x.copied(), Err(extensor::Error::OutOfMemory { .. })));
 }
