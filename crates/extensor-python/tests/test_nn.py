@@ -289,3 +289,12 @@ def test_a_transformer_continues_a_text_as_in_rust_and_only_looks_back():
         model.generate([], 1, key())
     with pytest.raises(ValueError, match="at most 6 tokens"):
         model(ex.ones((1, 7), dtype="int64"))
+
+
+def test_parameters_that_no_memory_holds_raise_memory_error():
+    shape = (2**25, 2**25)
+    for begin in (nn.init.truncated_normal, nn.init.orthogonal, nn.init.normal):
+        with pytest.raises(MemoryError):
+            begin(key(), shape)
+    with pytest.raises(MemoryError):
+        nn.Linear(key(), *shape)

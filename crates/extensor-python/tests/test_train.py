@@ -221,6 +221,16 @@ def test_a_data_set_of_ones_own_is_loaded_and_raises_what_it_raises():
         data.Loader([1.0, 2.0], batch_size=1, key=ex.Key(1))
 
 
+def test_a_data_set_whose_order_no_memory_holds_raises_memory_error():
+    class Endless(Squares):
+        def __len__(self):
+            return 2**59
+
+    for shuffle in (False, True):
+        with pytest.raises(MemoryError):
+            next(iter(data.Loader(Endless(), batch_size=4, key=ex.Key(1), shuffle=shuffle)))
+
+
 def test_a_subset_has_the_examples_that_were_chosen():
     part = data.subset(Squares(), [7, 2])
     assert len(part) == 2 and part.batch([0, 1])[1].tolist() == [49, 4]
@@ -343,7 +353,16 @@ def test_elsewhere_a_bar_prints_lines_now_and_then():
     assert lines[-1].startswith("training 100/100 100%")
 
 
-def test_in_a_notebook_a_bar_updates_one_display(monkeypatch):
+class ZMQInteractiveShell:
+    pass
+
+
+class Shell(ZMQInteractiveShell):
+    """As in Colab."""
+
+
+@pytest.mark.parametrize("kind", [ZMQInteractiveShell, Shell])
+def test_in_a_notebook_a_bar_updates_one_display(monkeypatch, kind):
     shown, updates = [], []
 
     class Handle:
@@ -354,11 +373,8 @@ def test_in_a_notebook_a_bar_updates_one_display(monkeypatch):
         shown.append((thing, display_id))
         return Handle()
 
-    class ZMQInteractiveShell:
-        pass
-
     shell = types.ModuleType("IPython")
-    shell.get_ipython = ZMQInteractiveShell
+    shell.get_ipython = kind
     parts = types.ModuleType("IPython.display")
     parts.display, parts.HTML = display, lambda text: text
     monkeypatch.setitem(sys.modules, "IPython", shell)
@@ -374,6 +390,16 @@ def test_in_a_notebook_a_bar_updates_one_display(monkeypatch):
         optim.Sgd(0.1), epochs=2, key=ex.Key(3),
     )  # fmt: skip
     assert len(shown) == 2 and "training 4/4 100%" in updates[-1] and "accuracy" in updates[-1]
+
+
+def test_in_the_shell_of_a_terminal_a_bar_is_that_of_a_terminal(monkeypatch):
+    shell = types.ModuleType("IPython")
+    shell.get_ipython = type("TerminalInteractiveShell", (), {})
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    clock = Clock()
+    run(progress.Progress(2, "x", clock=clock), clock, 2, 1.0)
+    assert sys.stderr.getvalue().startswith("\rx 0/2 0%")
 
 
 def test_a_bar_without_a_total_counts_and_track_passes_items_on(capsys):

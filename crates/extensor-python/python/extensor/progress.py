@@ -21,13 +21,12 @@ import time
 __all__ = ["Progress", "track"]
 
 
-def _shell():
-    """The name of IPython's shell that this code runs in, if any; IPython is not imported for
-    it."""
-    module = sys.modules.get("IPython")
-    get = getattr(module, "get_ipython", None)
+def _in_notebook():
+    """Whether this code runs in a notebook's shell (Colab's is derived from Jupyter's); IPython is
+    not imported for it."""
+    get = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = get() if get is not None else None
-    return type(shell).__name__ if shell is not None else None
+    return any(cls.__name__ == "ZMQInteractiveShell" for cls in type(shell).__mro__)
 
 
 class _Terminal:
@@ -108,7 +107,7 @@ class _Lines:
 
 
 def _form(stream):
-    if stream is None and _shell() == "ZMQInteractiveShell":
+    if stream is None and _in_notebook():
         return _Notebook()
     stream = sys.stderr if stream is None else stream
     tty = getattr(stream, "isatty", None)

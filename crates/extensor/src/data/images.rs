@@ -4,6 +4,7 @@
 //! must not know where the images come from.
 
 use super::{Batch, Dataset, expect_indices};
+use crate::tensor::with_room;
 use crate::{DType, Error, Key, Result, Shape, Tensor, cast};
 
 const OP: &str = "Images";
@@ -73,7 +74,8 @@ impl Images {
             return Err(Error::Parameter { op: OP, parameter: "labels", expected, got });
         }
         let classes = labels.iter().max().map_or(0, |&last| last as usize + 1);
-        let values = vec![table(0.0, 1.0); shape[1]];
+        let mut values = with_room(OP, shape[1])?;
+        values.resize(shape[1], table(0.0, 1.0));
         let images = crate::reshape(&images.contiguous()?, &shape)?;
         Ok(Images { images, labels, classes, values, augment: Augment::default() })
     }

@@ -4,6 +4,7 @@
 //! it started. It must not know what is in a batch.
 
 use super::{Batch, Dataset};
+use crate::tensor::with_room;
 use crate::{Error, Key, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -108,7 +109,7 @@ impl Loader {
     /// The order in which an epoch goes through the examples.
     pub fn order(&self, epoch: u64) -> Result<Vec<usize>> {
         if !self.shuffle {
-            return Ok((0..self.dataset.len()).collect());
+            return numbers(self.dataset.len());
         }
         permutation(self.keys()[0].fold_in(epoch), self.dataset.len())
     }
@@ -170,9 +171,16 @@ fn bad(parameter: &'static str, expected: &str, got: impl ToString) -> Error {
     Error::Parameter { op: OP, parameter, expected: expected.into(), got: got.to_string() }
 }
 
+/// `0..count`, or an error where there is no memory for it.
+fn numbers(count: usize) -> Result<Vec<usize>> {
+    let mut all = with_room(OP, count)?;
+    all.extend(0..count);
+    Ok(all)
+}
+
 /// A random order of `0..count`, each equally likely (Fisher and Yates).
 fn permutation(key: Key, count: usize) -> Result<Vec<usize>> {
-    let mut order: Vec<usize> = (0..count).collect();
+    let mut order = numbers(count)?;
     let words = key.integers([count], i64::MAX as u64)?;
     let words = words.as_slice::<i64>().unwrap_or_default();
     for (last, &word) in words.iter().enumerate().rev() {

@@ -3,6 +3,7 @@
 //! A shape is read as PyTorch reads it: `[out, in, kernel…]`. Nothing here knows a layer.
 
 use super::bad;
+use crate::tensor::with_room;
 use crate::{DType, Error, Key, Result, Shape, Tensor, ops};
 
 /// How many numbers one output of a weight of this shape is made of, and how many outputs one input
@@ -244,7 +245,9 @@ pub fn orthogonal(key: Key, shape: impl Into<Shape>, gain: f64, dtype: DType) ->
     let rows = shape[0];
     let columns = len / rows;
     let (count, length) = (rows.min(columns), rows.max(columns));
-    let mut values = key.normal([count, length], DType::F64)?.to_vec::<f64>()?;
+    let drawn = key.normal([count, length], DType::F64)?;
+    let mut values = with_room(op, len)?;
+    values.extend(drawn.iter::<f64>()?);
     for i in 0..count {
         let (before, rest) = values.split_at_mut(i * length);
         let vector = &mut rest[..length];
@@ -309,8 +312,10 @@ pub fn truncated_normal(
     // and keep in proportion to the density. Eight deviations further on there is nothing left.
     let (start, stop) = (from.max(nearest - 8.0), to.min(nearest + 8.0));
     let wide = nearest == 0.0 && to - from > 2.5;
-    let mut values = vec![0f64; len];
-    let mut open: Vec<usize> = (0..len).collect();
+    let mut values = with_room(op, len)?;
+    values.resize(len, 0f64);
+    let mut open = with_room(op, len)?;
+    open.extend(0..len);
     for round in 0.. {
         if open.is_empty() {
             break;

@@ -27,7 +27,7 @@ pub(crate) use layout::Layout;
 pub use random::Key;
 pub use shape::{Axes, Integers, Shape};
 pub(crate) use shape::{Strides, axis_index, broadcast};
-pub(crate) use storage::Storage;
+pub(crate) use storage::{Storage, with_room};
 
 use crate::autodiff::Traced;
 use extensor_kernels::native::Native;

@@ -47,3 +47,15 @@ impl Storage {
         self.0.as_mut_slice()
     }
 }
+
+/// An empty list with room for `len` items: where there is no memory for them, an error, not an abort.
+pub(crate) fn with_room<T>(op: &'static str, len: usize) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    match list.try_reserve_exact(len) {
+        Ok(()) => Ok(list),
+        Err(_) => {
+            let bytes = len.saturating_mul(size_of::<T>());
+            Err(Error::OutOfMemory { op, bytes })
+        }
+    }
+}

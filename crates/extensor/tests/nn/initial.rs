@@ -3,7 +3,7 @@
 use extensor::nn::init::{self, Fan, Nonlinearity};
 use extensor::nn::models::{Gpt, GptConfig, ResNet};
 use extensor::nn::{Conv2d, ConvOptions, ConvTranspose2d, Embedding, Linear, MultiHeadAttention};
-use extensor::{DType, Key, Result, Tensor, cast, matmul, reshape, transpose};
+use extensor::{DType, Error, Key, Result, Tensor, cast, matmul, reshape, transpose};
 
 fn values(x: &Tensor) -> Vec<f64> {
     cast(x, DType::F64).unwrap().to_vec().unwrap()
@@ -183,5 +183,18 @@ fn bad_settings_are_errors_that_say_what_was_expected() {
     ];
     for (message, wanted) in messages.iter().zip(wanted) {
         assert!(message.contains(wanted), "{message}");
+    }
+}
+
+#[test]
+fn parameters_that_no_memory_holds_are_errors() {
+    let (key, shape) = (Key::new(1), [1usize << 25, 1 << 25]);
+    let found = [
+        init::truncated_normal(key, shape, 0.0, 1.0, -2.0, 2.0, DType::F32),
+        init::orthogonal(key, shape, 1.0, DType::F32),
+        init::normal(key, shape, 0.0, 1.0, DType::F32),
+    ];
+    for found in found {
+        assert!(matches!(found, Err(Error::OutOfMemory { .. })), "{:?}", found.err());
     }
 }
