@@ -67,6 +67,13 @@ pub fn value(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Value> {
     if object.is_none() {
         return Ok(Value::None);
     }
+    // The common case first: sizes and axes.
+    if let Ok(tuple) = object.cast::<PyTuple>() {
+        let exact = |item: Bound<'_, PyAny>| item.cast_exact::<PyInt>().ok()?.extract::<i64>().ok();
+        if let Some(whole) = tuple.iter().map(exact).collect::<Option<Vec<i64>>>() {
+            return Ok(Value::Ints(whole));
+        }
+    }
     if let Ok(flag) = object.cast::<PyBool>() {
         return Ok(Value::Bool(flag.is_true()));
     }
@@ -97,13 +104,11 @@ pub fn value(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Value> {
         }
         return value(name, &tensor.call_method0("tolist")?);
     }
-    if object.hasattr("__index__")? {
+    let list = object.cast::<PyTuple>().is_ok() || object.cast::<PyList>().is_ok();
+    if !list && object.hasattr(pyo3::intern!(object.py(), "__index__"))? {
         return Ok(Value::Int(int(name, object)?));
     }
-    if object.cast::<PyTuple>().is_ok()
-        || object.cast::<PyList>().is_ok()
-        || object.hasattr("__len__")?
-    {
+    if list || object.hasattr(pyo3::intern!(object.py(), "__len__"))? {
         let items: Vec<Bound<'_, PyAny>> = convert::items(object)?.iter().collect();
         let pair = |item: &Bound<'_, PyAny>| -> PyResult<(i64, i64)> {
             let both: Vec<Bound<'_, PyAny>> = convert::items(item)?.iter().collect();
@@ -125,6 +130,11 @@ pub fn value(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Value> {
 }
 
 fn int(name: &str, object: &Bound<'_, PyAny>) -> PyResult<i64> {
+    if let Ok(whole) = object.cast_exact::<PyInt>()
+        && let Ok(value) = whole.extract()
+    {
+        return Ok(value);
+    }
     let index = object.call_method0("__index__").map_err(|_| {
         let class = object.get_type().name().map_or_else(|_| "?".into(), |n| n.to_string());
         PyTypeError::new_err(format!("{name}: expected a whole number, not {class}"))

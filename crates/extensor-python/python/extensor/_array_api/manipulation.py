@@ -86,6 +86,8 @@ def reshape(x, /, shape, *, copy=None):
 
     The memory is shared where the strides allow; `copy=False` is an error where they do not.
     """
+    if copy is None and type(x) is _core.Tensor:
+        return ops.reshape(x, shape)
     x = tensor("reshape", x)
     shape = (shape,) if hasattr(shape, "__index__") else tuple(shape)
     y = ops.reshape(x, shape)
