@@ -1,14 +1,16 @@
-//! New tensors: filled, counted, spaced.
+//! New tensors: of Python's and other libraries' numbers, filled, counted, spaced.
 
-use crate::convert::Number;
-use crate::dtype;
+use crate::buffers;
+use crate::convert::{self, Number};
+use crate::dtype::{self, python_name};
 use crate::error::OrRaise;
-use crate::function::compute;
+use crate::function::{self, compute};
 use crate::random::shape as shape_of;
 use crate::tensor::{PyTensor, expect_device};
 use extensor::{DType, Kind, Tensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
 
 /// Every element `fill_value`, in the dtype of the value unless another is given.
 #[pyfunction]
@@ -88,8 +90,7 @@ pub fn arange(
         };
         let last = start + step * (count as i128 - 1).max(0);
         if count > 0 && (start.min(last) < low || start.max(last) > high) {
-            let text =
-                format!("arange: {start} to {last} do not fit {}", dtype::python_name(dtype));
+            let text = format!("arange: {start} to {last} do not fit {}", python_name(dtype));
             return Err(pyo3::exceptions::PyOverflowError::new_err(text));
         }
         // What i64 cannot hold goes by u64, whose additions wrap to the same bits.
@@ -158,4 +159,68 @@ pub fn eye(
         extensor::cast(&extensor::equal(&column, &shifted)?, dtype)
     })
     .map(PyTensor)
+}
+
+/// A tensor of its bytes, for `pickle`.
+#[pyfunction]
+pub fn tensor_of_bytes(
+    bytes: &[u8],
+    shape: &Bound<'_, PyAny>,
+    dtype: &Bound<'_, PyAny>,
+) -> PyResult<PyTensor> {
+    let shape: Vec<usize> = convert::whole_numbers_of(shape)?;
+    let dtype = dtype::from_object(dtype)?;
+    Tensor::of_bytes(bytes, shape, dtype).or_raise().map(PyTensor)
+}
+
+/// A tensor of numbers, nested sequences, or another library's array (not copied unless it must be).
+///
+/// `copy=True` always makes memory of its own, `copy=False` never; by default an array of another
+/// library is shared, and writes to it show in the tensor.
+#[pyfunction]
+#[pyo3(signature = (obj, /, *, dtype = None, device = None, copy = None))]
+pub fn asarray(
+    py: Python<'_>,
+    obj: &Bound<'_, PyAny>,
+    dtype: Option<&Bound<'_, PyAny>>,
+    device: Option<&Bound<'_, PyAny>>,
+    copy: Option<bool>,
+) -> PyResult<PyTensor> {
+    expect_device(device)?;
+    let dtype = dtype::optional(dtype)?;
+    let share = copy.filter(|&copy| !copy);
+    let found = match convert::shared(obj, share)? {
+        Some(found) => Some(found),
+        None if obj.cast::<PyList>().is_err() && obj.cast::<PyTuple>().is_err() => {
+            buffers::import(obj, share)?
+        }
+        None => None,
+    };
+    let Some(found) = found else {
+        if copy == Some(false) {
+            return Err(PyValueError::new_err("asarray: Python numbers must be copied"));
+        }
+        return convert::from_nested(obj, dtype).map(PyTensor);
+    };
+    if let Some(dtype) = dtype
+        && dtype != found.dtype()
+    {
+        if copy == Some(false) {
+            let (from, to) = (python_name(found.dtype()), python_name(dtype));
+            return Err(PyValueError::new_err(format!(
+                "asarray: {from} must be copied to become {to}"
+            )));
+        }
+        return function::compute(py, found.len(), || extensor::cast(&found, dtype)).map(PyTensor);
+    }
+    if copy == Some(true) && !found.is_traced() {
+        return py.detach(|| found.copied()).or_raise().map(PyTensor);
+    }
+    Ok(PyTensor(found))
+}
+
+/// Whether two tensors look at the same memory.
+#[pyfunction]
+pub fn shares_memory(a: &PyTensor, b: &PyTensor) -> bool {
+    a.0.shares_memory_with(&b.0)
 }

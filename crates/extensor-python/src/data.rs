@@ -3,9 +3,10 @@
 //! Batches are made by the library's own thread, without the interpreter. This module must not know
 //! what is trained on them.
 
+use crate::create::asarray;
 use crate::error::{OrRaise, exception};
 use crate::random::PyKey;
-use crate::tensor::{PyTensor, asarray};
+use crate::tensor::PyTensor;
 use extensor::data::csv::{self, Column, Options};
 use extensor::data::text::{self, Vocabulary, Windows};
 use extensor::data::{Augment, Batch, Batches, Dataset, Images, Loader, Pairs, Position, Subset};

@@ -286,6 +286,15 @@ impl Function {
     }
 }
 
+/// A tuple of tensors.
+pub fn tuple<'py>(
+    py: Python<'py>,
+    all: impl IntoIterator<Item = Tensor>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let all = all.into_iter().map(|x| Bound::new(py, PyTensor(x)));
+    PyTuple::new(py, all.collect::<PyResult<Vec<_>>>()?)
+}
+
 /// One tensor, or a tuple of several.
 pub fn results<'py>(
     py: Python<'py>,
@@ -295,9 +304,8 @@ pub fn results<'py>(
     if count == 1 && !outputs.is_empty() {
         return Ok(Bound::new(py, PyTensor(outputs.swap_remove(0)))?.into_any());
     }
-    let all = outputs.into_iter().take(count).map(|y| Bound::new(py, PyTensor(y)));
-    let all: Vec<_> = all.collect::<PyResult<_>>()?;
-    Ok(PyTuple::new(py, all)?.into_any())
+    outputs.truncate(count);
+    Ok(tuple(py, outputs)?.into_any())
 }
 
 #[pymethods]
@@ -335,11 +343,7 @@ impl Function {
         let count = self.record.results(outputs.len());
         // Where there can be several results, one by itself is a tuple too.
         if self.record.backward.contains("(grad_outputs") {
-            let all: Vec<_> = outputs
-                .into_iter()
-                .map(|y| Bound::new(py, PyTensor(y)))
-                .collect::<PyResult<_>>()?;
-            return Ok(PyTuple::new(py, all)?.into_any());
+            return Ok(tuple(py, outputs)?.into_any());
         }
         results(py, outputs, count)
     }
@@ -352,10 +356,7 @@ impl Function {
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let outputs = self.outputs(py, args, kwargs)?;
-        let all: Vec<_> =
-            outputs.into_iter().map(|y| Bound::new(py, PyTensor(y))).collect::<PyResult<_>>()?;
-        Ok(PyTuple::new(py, all)?.into_any())
+        Ok(tuple(py, self.outputs(py, args, kwargs)?)?.into_any())
     }
 
     #[getter]

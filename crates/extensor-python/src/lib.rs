@@ -21,6 +21,7 @@ mod index;
 mod minimize;
 mod named;
 mod nn;
+mod numbers;
 mod optim;
 mod random;
 mod schedule;
@@ -43,7 +44,7 @@ mod _core {
     #[pymodule_export]
     use crate::check::{PyReport, check_grad, check_gradient};
     #[pymodule_export]
-    use crate::create::{arange, eye, full, linspace};
+    use crate::create::{arange, asarray, eye, full, linspace, shares_memory, tensor_of_bytes};
     #[pymodule_export]
     use crate::data::{
         PyBatcher, PyBatches, PyDataset, PyImages, PyTable, PyVocabulary, cifar_folder, cifar_read,
@@ -83,7 +84,7 @@ mod _core {
     #[pymodule_export]
     use crate::search::{nonzero, unique};
     #[pymodule_export]
-    use crate::tensor::{PyTensor, asarray, shares_memory, tensor_of_bytes};
+    use crate::tensor::PyTensor;
     #[pymodule_export]
     use crate::train::{PyJsonLines, call_watched};
 

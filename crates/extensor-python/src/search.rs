@@ -1,6 +1,6 @@
 //! Functions whose results' shapes depend on the numbers.
 
-use crate::function::compute;
+use crate::function::{compute, tuple};
 use crate::tensor::PyTensor;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -9,9 +9,7 @@ use pyo3::types::PyTuple;
 #[pyfunction]
 pub fn nonzero<'py>(py: Python<'py>, x: &PyTensor) -> PyResult<Bound<'py, PyTuple>> {
     let found = compute(py, usize::MAX, || extensor::nonzero(&x.0))?;
-    let found: Vec<_> =
-        found.into_iter().map(|t| Bound::new(py, PyTensor(t))).collect::<PyResult<_>>()?;
-    PyTuple::new(py, found)
+    tuple(py, found)
 }
 
 /// The values, first indices, inverse and counts of the distinct elements.

@@ -3,16 +3,17 @@
 //! It holds a tensor of the library and hands every operator to the function that does it; it must
 //! not compute anything by itself.
 
-use crate::convert::{self, Argument};
+use crate::convert::Argument;
 use crate::dtype::{self, PyDType, python_name};
 use crate::error::OrRaise;
 use crate::function::{self, PowerLike};
+use crate::numbers::{MOST_NESTED, element, elements, nested, number};
 use crate::{buffers, dlpack, index};
 use extensor::{DType, Kind, Tensor};
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyTuple};
 
 /// An immutable array of numbers of one dtype with any number of dimensions.
 #[pyclass(name = "Tensor", module = "extensor", frozen, weakref)]
@@ -70,86 +71,10 @@ fn infix<'py>(
         },
     };
     let (a, b) = if swapped { (y, x) } else { (x, y) };
-    let result = function::compute(py, a.len().max(b.len()), || f(a, b))?;
+    let same = a.shape() == b.shape();
+    let work = if same { a.len() } else { a.len().saturating_mul(b.len()) };
+    let result = function::compute(py, work, || f(a, b))?;
     Ok(Bound::new(py, PyTensor(result))?.into_any())
-}
-
-/// The one element of a 0-d tensor as a Python number.
-fn number<'py>(py: Python<'py>, x: &Tensor, what: &str) -> PyResult<Bound<'py, PyAny>> {
-    if !x.shape().is_empty() {
-        let text =
-            format!("{what}: only a 0-d tensor is a number, this one has shape {}", x.shape());
-        return Err(PyTypeError::new_err(text));
-    }
-    element(py, x)
-}
-
-/// The first element as a Python number.
-fn element<'py>(py: Python<'py>, x: &Tensor) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match x.dtype() {
-        DType::Bool => x.item::<bool>().or_raise()?.into_pyobject(py)?.to_owned().into_any(),
-        DType::U64 => x.item::<u64>().or_raise()?.into_pyobject(py)?.into_any(),
-        d if d.is_int() => {
-            let wide =
-                extensor::cast(&extensor::autodiff::stop_gradient(x), DType::I64).or_raise()?;
-            wide.item::<i64>().or_raise()?.into_pyobject(py)?.into_any()
-        }
-        DType::F64 => x.item::<f64>().or_raise()?.into_pyobject(py)?.into_any(),
-        DType::F32 => f64::from(x.item::<f32>().or_raise()?).into_pyobject(py)?.into_any(),
-        _ => x.to_f64_vec().first().copied().unwrap_or(f64::NAN).into_pyobject(py)?.into_any(),
-    })
-}
-
-/// How deep the lists of `tolist` may be nested.
-const MOST_NESTED: usize = 100;
-
-/// Nested lists of Python numbers.
-fn nested<'py>(
-    py: Python<'py>,
-    shape: &[usize],
-    all: &mut dyn Iterator<Item = Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    match shape {
-        [] => all.next().ok_or_else(|| PyValueError::new_err("tolist: too few elements")),
-        [n, inner @ ..] => {
-            let items: Vec<_> = (0..*n).map(|_| nested(py, inner, all)).collect::<PyResult<_>>()?;
-            Ok(PyList::new(py, items)?.into_any())
-        }
-    }
-}
-
-/// All elements as Python numbers, in row-major order.
-fn elements<'py>(py: Python<'py>, x: &Tensor) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    // A number is an object, and there are two lists of them on the way.
-    let bytes = x.len().saturating_mul(48);
-    if !extensor::memory::affordable(bytes) {
-        return Err(extensor::Error::OutOfMemory { op: "tolist", bytes }).or_raise();
-    }
-    let object = |v: f64| PyFloat::new(py, v).into_any();
-    Ok(match x.dtype().kind() {
-        Kind::Float => x.to_f64_vec().into_iter().map(object).collect(),
-        Kind::Bool => x
-            .to_vec::<bool>()
-            .or_raise()?
-            .into_iter()
-            .map(|v| Ok(v.into_pyobject(py)?.to_owned().into_any()))
-            .collect::<PyResult<_>>()?,
-        Kind::Int if x.dtype() == DType::U64 => x
-            .to_vec::<u64>()
-            .or_raise()?
-            .into_iter()
-            .map(|v| Ok(v.into_pyobject(py)?.into_any()))
-            .collect::<PyResult<_>>()?,
-        Kind::Int => {
-            let wide =
-                extensor::cast(&extensor::autodiff::stop_gradient(x), DType::I64).or_raise()?;
-            wide.to_vec::<i64>()
-                .or_raise()?
-                .into_iter()
-                .map(|v| Ok(v.into_pyobject(py)?.into_any()))
-                .collect::<PyResult<_>>()?
-        }
-    })
 }
 
 /// `x` with its last two axes swapped.
@@ -582,68 +507,4 @@ impl PyTensor {
     fn __rrshift__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         infix(&self.0, other, true, |a, b| function::named("bitwise_right_shift", &[a, b]))
     }
-}
-
-/// A tensor of its bytes, for `pickle`.
-#[pyfunction]
-pub fn tensor_of_bytes(
-    bytes: &[u8],
-    shape: &Bound<'_, PyAny>,
-    dtype: &Bound<'_, PyAny>,
-) -> PyResult<PyTensor> {
-    let shape: Vec<usize> = convert::whole_numbers_of(shape)?;
-    let dtype = dtype::from_object(dtype)?;
-    Tensor::of_bytes(bytes, shape, dtype).or_raise().map(PyTensor)
-}
-
-/// A tensor of numbers, nested sequences, or another library's array (not copied unless it must be).
-///
-/// `copy=True` always makes memory of its own, `copy=False` never; by default an array of another
-/// library is shared, and writes to it show in the tensor.
-#[pyfunction]
-#[pyo3(signature = (obj, /, *, dtype = None, device = None, copy = None))]
-pub fn asarray(
-    py: Python<'_>,
-    obj: &Bound<'_, PyAny>,
-    dtype: Option<&Bound<'_, PyAny>>,
-    device: Option<&Bound<'_, PyAny>>,
-    copy: Option<bool>,
-) -> PyResult<PyTensor> {
-    expect_device(device)?;
-    let dtype = dtype::optional(dtype)?;
-    let share = copy.filter(|&copy| !copy);
-    let found = match convert::shared(obj, share)? {
-        Some(found) => Some(found),
-        None if obj.cast::<PyList>().is_err() && obj.cast::<PyTuple>().is_err() => {
-            buffers::import(obj, share)?
-        }
-        None => None,
-    };
-    let Some(found) = found else {
-        if copy == Some(false) {
-            return Err(PyValueError::new_err("asarray: Python numbers must be copied"));
-        }
-        return convert::from_nested(obj, dtype).map(PyTensor);
-    };
-    if let Some(dtype) = dtype
-        && dtype != found.dtype()
-    {
-        if copy == Some(false) {
-            let (from, to) = (python_name(found.dtype()), python_name(dtype));
-            return Err(PyValueError::new_err(format!(
-                "asarray: {from} must be copied to become {to}"
-            )));
-        }
-        return function::compute(py, found.len(), || extensor::cast(&found, dtype)).map(PyTensor);
-    }
-    if copy == Some(true) && !found.is_traced() {
-        return py.detach(|| found.copied()).or_raise().map(PyTensor);
-    }
-    Ok(PyTensor(found))
-}
-
-/// Whether two tensors look at the same memory.
-#[pyfunction]
-pub fn shares_memory(a: &PyTensor, b: &PyTensor) -> bool {
-    a.0.shares_memory_with(&b.0)
 }
