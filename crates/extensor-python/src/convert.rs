@@ -137,6 +137,10 @@ pub fn shared(value: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<T
     let py = value.py();
     let described = value.hasattr(pyo3::intern!(py, "__array_interface__"))?;
     if described && let Some(tensor) = buffers::import(value, copy)? {
+        // What is no number (a date, a record) shows its bare bytes.
+        if tensor.dtype() == DType::U8 && !numeric(value)? {
+            return Err(not_numbers(value));
+        }
         return Ok(Some(tensor));
     }
     if value.hasattr(pyo3::intern!(py, "__dlpack__"))? {
@@ -145,11 +149,26 @@ pub fn shared(value: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<T
     if described && let Some(tensor) = buffers::from_interface(value, copy)? {
         return Ok(Some(tensor));
     }
+    if described && !numeric(value)? {
+        return Err(not_numbers(value));
+    }
     if value.hasattr(pyo3::intern!(py, "__array__"))? {
         let made = value.call_method0(pyo3::intern!(py, "__array__"))?;
         return buffers::import(&made, copy);
     }
     Ok(None)
+}
+
+/// Whether an array interface speaks of numbers.
+fn numeric(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let interface = value.getattr("__array_interface__")?;
+    let kind = interface.get_item("typestr")?.extract::<String>()?;
+    Ok(kind.chars().nth(1).is_some_and(|kind| "biuf".contains(kind)))
+}
+
+fn not_numbers(value: &Bound<'_, PyAny>) -> PyErr {
+    let class = value.get_type().name().map_or_else(|_| "?".into(), |n| n.to_string());
+    PyTypeError::new_err(format!("a {class} of this dtype holds no numbers that a tensor can hold"))
 }
 
 /// The items of any iterable as a list. (Python makes it: one that is too long for the memory is its

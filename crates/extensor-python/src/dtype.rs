@@ -30,9 +30,14 @@ pub fn python_name(dtype: DType) -> &'static str {
     }
 }
 
-/// The dtype of the standard's name, or of ours.
+/// The dtype of the standard's name, or of Python's. (Not of ours: `i8` is eight bits here and eight
+/// bytes to NumPy.)
 fn from_text(text: &str) -> Option<DType> {
-    DType::ALL.into_iter().find(|&d| python_name(d) == text || d.name() == text)
+    match text {
+        "int" => Some(DType::I64),
+        "float" => Some(DType::F64),
+        _ => DType::ALL.into_iter().find(|&d| python_name(d) == text),
+    }
 }
 
 /// The one object that stands for a dtype.
@@ -143,7 +148,7 @@ impl PyDType {
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<PyDType>().is_ok_and(|other| other.get().0 == self.0)
+        !other.is_none() && from_object(other).is_ok_and(|other| other == self.0)
     }
 
     fn __hash__(&self) -> u64 {

@@ -2,7 +2,8 @@
 //!
 //! It must not know which operation failed beyond what the error says.
 
-use extensor::Error;
+use crate::dtype::python_name;
+use extensor::{DType, Error};
 use pyo3::exceptions::{
     PyFloatingPointError, PyIndexError, PyMemoryError, PyNotImplementedError, PyOSError,
     PyTypeError, PyValueError, PyZeroDivisionError,
@@ -30,7 +31,7 @@ pub fn exception(error: Error) -> PyErr {
     {
         return raised;
     }
-    let text = error.to_string();
+    let text = in_python(&error.to_string());
     match error {
         Error::DType { .. }
         | Error::MixedDTypes { .. }
@@ -47,6 +48,21 @@ pub fn exception(error: Error) -> PyErr {
         Error::File { .. } => PyOSError::new_err(text),
         _ => PyValueError::new_err(text),
     }
+}
+
+/// The sentence with Python's names of dtypes.
+fn in_python(text: &str) -> String {
+    let mut said = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(word);
+        said.push_str(DType::from_name(word).map_or(word, |d| python_name(d)));
+        let mut letters = after.chars();
+        said.extend(letters.next());
+        rest = letters.as_str();
+    }
+    said
 }
 
 /// Results whose error becomes an exception.

@@ -3,6 +3,7 @@
 //! All of it is made of operations, so what is picked can be differentiated.
 
 use crate::convert;
+use crate::dtype::python_name;
 use crate::error::OrRaise;
 use crate::tensor::PyTensor;
 use extensor::{DType, Tensor};
@@ -58,7 +59,12 @@ impl Item {
         match tensor.dtype() {
             DType::Bool => Ok(Item::Mask(tensor)),
             d if d.is_int() => Ok(Item::Pick(tensor)),
-            _ => Err(misfit(key)),
+            dtype => {
+                let name = python_name(dtype);
+                Err(PyTypeError::new_err(format!(
+                    "a tensor of dtype {name} is no index: whole numbers or bools are"
+                )))
+            }
         }
     }
 
@@ -114,10 +120,19 @@ pub fn get(py: Python<'_>, x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tenso
     }
     let advanced = items.iter().any(|item| matches!(item, Item::Pick(_) | Item::Mask(_)));
     let mut picks: Vec<(usize, Tensor)> = Vec::new();
+    // Whether an ellipsis, of no axes perhaps, stands between two of them.
+    let (mut after, mut apart) = (false, false);
     let (mut y, mut axis, mut from) = (x.clone(), 0usize, 0usize);
     for item in items {
+        if matches!(item, Item::Pick(_)) || (advanced && matches!(item, Item::At(_))) {
+            apart |= after;
+        }
+        if matches!(&item, Item::Mask(mask) if mask.ndim() > 0) {
+            apart |= after;
+        }
         match item {
             Item::Rest => {
+                after = !picks.is_empty();
                 let rest = x.ndim() - used;
                 axis += rest;
                 from += rest;
@@ -185,13 +200,13 @@ pub fn get(py: Python<'_>, x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tenso
     if picks.is_empty() {
         return Ok(y);
     }
-    crate::function::compute(py, usize::MAX, || pick(&y, picks))
+    crate::function::compute(py, usize::MAX, || pick(&y, picks, apart))
 }
 
 /// The elements at tensors of indices along several axes.
-fn pick(x: &Tensor, picks: Vec<(usize, Tensor)>) -> extensor::Result<Tensor> {
+fn pick(x: &Tensor, picks: Vec<(usize, Tensor)>, apart: bool) -> extensor::Result<Tensor> {
     let axes: Vec<usize> = picks.iter().map(|(axis, _)| *axis).collect();
-    let adjacent = axes.windows(2).all(|w| w[1] == w[0] + 1);
+    let adjacent = !apart && axes.windows(2).all(|w| w[1] == w[0] + 1);
     // The axes that are picked from, side by side: where they are, or in front.
     let place = if adjacent { axes[0] } else { 0 };
     let others = (0..x.ndim()).filter(|k| !axes.contains(k));

@@ -5,7 +5,7 @@ use crate::error::OrRaise;
 use crate::function::compute;
 use crate::tensor::PyTensor;
 use extensor::{DType, Key};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 /// Names a stream of random numbers: the same key always gives the same numbers.
@@ -45,7 +45,9 @@ impl PyKey {
     /// The key of a seed.
     #[new]
     fn new(seed: &Bound<'_, PyAny>) -> PyResult<PyKey> {
-        let index = seed.call_method0("__index__")?;
+        let index = seed
+            .call_method0("__index__")
+            .map_err(|_| PyTypeError::new_err("a key's seed is a whole number"))?;
         if let Ok(seed) = index.extract::<u64>() {
             return Ok(PyKey(Key::new(seed)));
         }

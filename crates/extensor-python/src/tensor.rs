@@ -287,12 +287,6 @@ impl PyTensor {
         )
     }
 
-    /// Keeps NumPy from taking the tensor apart: `array + tensor` is the tensor's business.
-    #[classattr]
-    fn __array_ufunc__() -> Option<bool> {
-        None
-    }
-
     fn __len__(&self) -> PyResult<usize> {
         self.0
             .shape()
@@ -343,7 +337,7 @@ impl PyTensor {
 
     fn __format__<'py>(slf: &Bound<'py, Self>, spec: &str) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        if spec.is_empty() || slf.get().0.ndim() > 0 {
+        if spec.is_empty() {
             return Ok(slf.str()?.into_any());
         }
         number(py, &slf.get().0, "format")?.call_method1("__format__", (spec,))
@@ -353,7 +347,8 @@ impl PyTensor {
         let x = &self.0;
         let text = x.to_string();
         let body = text.rsplit_once("  ").map_or(text.as_str(), |(body, _)| body);
-        let body = body.replace('\n', "\n       ");
+        let body = body.replace("\n\n", "\n\u{0}\n").replace('\n', "\n       ");
+        let body = body.replace("       \u{0}", "");
         let body = match x.dtype().kind() {
             Kind::Bool => body.replace("true", "True").replace("false", "False"),
             _ => body.replace("NaN", "nan"),

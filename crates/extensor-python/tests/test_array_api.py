@@ -352,7 +352,7 @@ def test_dtypes_promote_convert_and_tell_their_limits():
     same(ex.astype(ex.asarray([1.5, -2.5]), ex.int32), np.asarray([1, -2], "int32"))
     same(ex.astype(ex.asarray([0, 3]), ex.bool), np.asarray([False, True]))
     assert ex.broadcast_shapes((2, 1), (3,)) == (2, 3)
-    assert repr(ex.float32) == "extensor.float32" and ex.float32 != ex.float64 and ex.float32 is ex.ones(1, dtype="f32").dtype
+    assert repr(ex.float32) == "extensor.float32" and ex.float32 != ex.float64 and ex.float32 is ex.ones(1, dtype="float32").dtype == "float32"
     with pytest.raises(TypeError):
         ex.result_type(ex.int32, ex.float32)
 
@@ -400,3 +400,68 @@ def test_tensors_print_as_people_expect():
     assert repr(ex.zeros((0, 2))) == "Tensor([], dtype=float64, shape=(0, 2))"
     assert repr(ex.asarray(math.nan)) == "Tensor(nan, dtype=float64)"
     assert "..." in repr(ex.zeros(5000)) and "shape=(5000,)" in repr(ex.zeros(5000))
+
+
+def test_methods_are_the_functions_of_their_names():
+    x = values("float64", (2, 3, 4), 5)
+    y = ex.asarray(x)
+    for name in ("sum", "prod", "mean", "max", "min", "all", "any", "var", "std"):
+        for options in ({}, {"axis": 1}, {"axis": (0, 2), "keepdims": True}):
+            same(getattr(y, name)(**options), getattr(x, name)(**options))
+    same(y.sum(0), x.sum(0))
+    same(y.std(ddof=1), x.std(ddof=1))
+    same(y.argmax(1), x.argmax(1))
+    same(y.reshape(6, 4), x.reshape(6, 4))
+    same(y.reshape((4, -1)), x.reshape(4, -1))
+    same(y.astype("float32"), x.astype("float32"))
+    same(y.flatten(), x.flatten())
+    same(y.transpose(2, 0, 1), x.transpose(2, 0, 1))
+    same(y.transpose(), x.transpose())
+    same(y[:1].squeeze(0), x[0])
+    same(y.clip(-1.0, 1.0), x.clip(-1.0, 1.0))
+    with pytest.raises(TypeError, match="immutable"):
+        y.sum(out=x)
+
+
+def test_numpys_functions_take_tensors_and_are_differentiated():
+    x = values("float64", (3, 4), 6)
+    y = ex.asarray(x)
+    same(np.exp(y), np.exp(x))
+    same(np.add(x, y), x + x)
+    same(x * y, x * x)
+    same(np.arctan2(y, 1.0), np.arctan2(x, 1.0))
+    for f in (np.sum, np.mean, np.max, np.std, np.argmax, np.prod):
+        assert float(np.asarray(f(y))) == pytest.approx(float(f(x)))
+    np.testing.assert_allclose(np.add.accumulate(y), np.add.accumulate(x))
+    np.testing.assert_allclose(np.cbrt(y), np.cbrt(x))
+    out = x.copy()
+    out *= y
+    np.testing.assert_allclose(out, x * x)
+    grad = ex.grad(lambda y: np.sum(np.exp(y) * x))(y)
+    np.testing.assert_allclose(grad, np.exp(x) * x)
+    with pytest.raises(TypeError, match="stop_gradient"):
+        ex.grad(lambda y: ex.sum(ex.asarray(np.cbrt(y))))(y)
+
+
+def test_an_ellipsis_of_no_axes_keeps_index_arrays_apart():
+    x = values("float64", (5, 2, 2), 7)
+    i, j = np.asarray([0, 1, 0]), np.asarray([1, 0, 1])
+    same(ex.asarray(x)[:, ex.asarray(i), ..., ex.asarray(j)], x[:, i, ..., j])
+
+
+def test_what_holds_no_numbers_is_a_type_error():
+    for bad in (np.datetime64("2020-01-01"), np.timedelta64(1, "s"), np.void(b"ab"), np.asarray(["a"])):
+        with pytest.raises(TypeError):
+            ex.asarray(bad)
+
+
+def test_dtypes_equal_their_names_and_errors_speak_pythons():
+    assert ex.float32 == "float32" and ex.float32 == np.float32 and ex.float64 == float and ex.int8 != "i8"
+    with pytest.raises(TypeError, match="int64 and float64 do not mix"):
+        ex.asarray([1]) + ex.asarray([1.0])
+    with pytest.raises(TypeError, match="whole number"):
+        ex.Key("a")
+    with pytest.raises(TypeError, match="format"):
+        f"{ex.ones(2):.2f}"
+    with pytest.raises(TypeError, match="dtype float64 is no index"):
+        ex.ones(2)[ex.asarray([0.0])]

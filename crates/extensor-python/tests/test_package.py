@@ -85,3 +85,10 @@ def test_the_readmes_quick_start_prints_what_it_says(tmp_path, monkeypatch):
 def test_importing_the_package_imports_neither_numpy_nor_torch():
     program = "import sys, extensor; assert not {'numpy', 'torch', 'dataclasses'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_name_of_another_library_is_missed_with_a_pointer():
+    with pytest.raises(AttributeError, match="asarray makes tensors"):
+        ex.tensor  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        ex.nothing  # noqa: B018

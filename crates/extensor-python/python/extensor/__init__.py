@@ -16,6 +16,7 @@ globals().update(ops.EXTRA)
 from ._array_api import *  # noqa: E402, F403
 from ._autodiff import *  # noqa: E402, F403
 from ._check import *  # noqa: E402, F403
+from . import _methods  # noqa: E402
 
 # Imported when they are asked for first: whoever wants an array does not wait for them.
 _LATER = ("data", "io", "nn", "optim", "progress", "train")
@@ -26,7 +27,26 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    hint = _ELSEWHERE.get(name)
+    hint = f"; {hint}" if hint else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+
+
+# Where people from other libraries find what they look for.
+_ELSEWHERE = {
+    "array": "extensor.asarray makes tensors",
+    "tensor": "extensor.asarray makes tensors",
+    "rand": "extensor.Key(seed).uniform(shape) draws random numbers",
+    "randn": "extensor.Key(seed).normal(shape) draws random numbers",
+    "random": "extensor.Key(seed).normal(shape) draws random numbers",
+    "einsum": "extensor.tensordot and matmul multiply tensors",
+    "cat": "extensor.concat joins tensors",
+    "transpose": "extensor.permute_dims moves axes",
+    "no_grad": "nothing is differentiated outside extensor.grad; extensor.stop_gradient ends it",
+    "detach": "extensor.stop_gradient ends differentiation",
+    "vmap": "operations take any number of leading axes",
+    "jit": "there is nothing to compile",
+}
 
 
 def __dir__():

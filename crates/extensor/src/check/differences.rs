@@ -67,6 +67,9 @@ pub(crate) struct Sides {
     pub right: f64,
 }
 
+/// How large a jump is, beside the function's value, that is not taken for rounding.
+const SMALLEST_JUMP: f64 = 1e-4;
+
 impl<'a> Subject<'a> {
     /// `inputs` and `weights` are brought to the dtype that differences are taken in.
     pub fn new(
@@ -84,15 +87,19 @@ impl<'a> Subject<'a> {
             }
         };
         let inputs: Vec<Tensor> = inputs.iter().map(widen).collect::<Result<_>>()?;
-        let center = read(f(&inputs)?);
+        let outputs = f(&inputs)?;
+        // What is rounded more coarsely, the inputs or the outputs, sets how far differences reach.
         let precision = wrt.iter().map(|&i| inputs[i].dtype().epsilon());
+        let precision = precision.chain(outputs.iter().map(|y| y.dtype().epsilon()));
+        let precision = precision.fold(f64::EPSILON, f64::max);
+        let center = read(outputs);
         Ok(Subject {
             f,
             values: wrt.iter().map(|&i| inputs[i].to_f64_vec()).collect(),
             wrt: wrt.to_vec(),
             weights: weights.iter().map(Tensor::to_f64_vec).collect(),
             center,
-            precision: precision.fold(f64::EPSILON, f64::max),
+            precision,
             inputs,
         })
     }
@@ -178,9 +185,14 @@ impl<'a> Subject<'a> {
 
     /// How large the rounding of `φ` is, divided by a step of `h`.
     fn noise(&self, h: f64) -> f64 {
+        self.precision * self.magnitude() / h
+    }
+
+    /// How large the terms of `φ` are together.
+    fn magnitude(&self) -> f64 {
         let outputs = self.center.iter().zip(&self.weights);
         let squares = outputs.flat_map(|(y, w)| y.iter().zip(w).map(|(y, w)| (y * w).powi(2)));
-        self.precision * squares.filter(|s| s.is_finite()).sum::<f64>().sqrt() / h
+        squares.filter(|s| s.is_finite()).sum::<f64>().sqrt()
     }
 
     /// The derivative along the line by Ridders' method: central differences with halving steps,
@@ -221,7 +233,9 @@ impl<'a> Subject<'a> {
     }
 
     /// The one-sided differences, if they disagree however small the step (a smooth function's come
-    /// together in proportion to it), or one of them does not exist.
+    /// together in proportion to it), or one of them does not exist. A disagreement that grows as the
+    /// step falls is a jump of the function if it is a large one; a small one is rounding inside the
+    /// function, coarser than its result tells.
     pub fn kink(&self, line: &Line, eps: f64) -> Result<Option<Sides>> {
         let unit = self.scale(line);
         let middle = self.middle();
@@ -235,7 +249,8 @@ impl<'a> Subject<'a> {
         for h in [eps, eps / 8.0, eps / 64.0].map(|h| h * unit) {
             let found = sides(h)?;
             let gap = (found.right - found.left).abs();
-            if gap > before / 4.0 && gap > 32.0 * self.noise(h) {
+            let jump = gap * h > SMALLEST_JUMP * self.magnitude();
+            if gap > before / 4.0 && (gap < 4.0 * before || jump) && gap > 32.0 * self.noise(h) {
                 return Ok(Some(found));
             }
             last = (!gap.is_finite()).then_some(found);

@@ -275,8 +275,8 @@ binary! {
             if !ops::any(&negative, .., false)?.item::<bool>()? {
                 return Ok(());
             }
-            let expected = format!("no negative number, the base being of dtype {}", base.dtype());
-            let got = "a tensor with one".into();
+            let expected = format!("none below 0, the base being of dtype {}", base.dtype());
+            let got = "below 0 somewhere".into();
             Err(Error::Parameter { op: "power", parameter: "exponent", expected, got })
         };
         domain: "x > 0, or x < 0 with whole n",
