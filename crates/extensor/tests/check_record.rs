@@ -65,3 +65,27 @@ fn the_wrong_element_is_found_in_the_input_that_it_is_of() {
     let place = Place::Element { input: "input 1".into(), index: vec![333] };
     assert_eq!(report.unwrap().worst.map(|c| c.place), Some(place));
 }
+
+/// The sine computed in f32, of f64 numbers.
+fn coarse(x: &[Tensor]) -> Result<Tensor> {
+    sin(&cast(&x[0], DType::F32)?)
+}
+
+#[test]
+fn a_function_that_rounds_more_coarsely_than_its_inputs_is_judged_by_its_own_precision() {
+    let whole = |factor: f64| {
+        move |grad: &Tensor, x: &[Tensor]| {
+            let grad = cast(grad, DType::F64)?;
+            Ok(vec![multiply(&sin_backward(&grad, &x[0])?, &tensor(factor))?])
+        }
+    };
+    for mode in [Mode::Full, Mode::Fast] {
+        let options = Options { mode, rtol: Some(1e-2), atol: Some(1e-3), ..Options::named("sin") };
+        let right = check_gradient(coarse, whole(1.0), &points(9), &options).unwrap();
+        assert!(right.passed() && right.kinks.is_empty(), "{right}");
+        for factor in [1.5, -1.0, 0.0] {
+            let wrong = check_gradient(coarse, whole(factor), &points(9), &options).unwrap();
+            assert!(!wrong.passed(), "{factor}: {wrong}");
+        }
+    }
+}
