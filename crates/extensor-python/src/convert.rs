@@ -143,14 +143,14 @@ pub fn shared(value: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<T
         }
         return Ok(Some(tensor));
     }
+    if described && !numeric(value)? {
+        return Err(not_numbers(value));
+    }
     if value.hasattr(pyo3::intern!(py, "__dlpack__"))? {
         return dlpack::import(value, copy).map(Some);
     }
     if described && let Some(tensor) = buffers::from_interface(value, copy)? {
         return Ok(Some(tensor));
-    }
-    if described && !numeric(value)? {
-        return Err(not_numbers(value));
     }
     if value.hasattr(pyo3::intern!(py, "__array__"))? {
         let made = value.call_method0(pyo3::intern!(py, "__array__"))?;
