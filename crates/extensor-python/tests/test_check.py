@@ -416,6 +416,31 @@ def test_trees_go_in_and_come_out():
     assert ex.check_gradient(lambda l: l.slope * 2 + l.start, lambda g, l: Line(2 * g, g), line)
 
 
+def test_a_gradient_of_another_form_than_its_input_does_not_pass():
+    scaled = lambda p: p["w"] * 2 + p["b"]
+    params = {"w": normal(3), "b": normal(3), "rows": np.array([1, 2]), "name": "linear"}
+    line = lambda l: l.slope * 2 + l.start
+    product = lambda x: x[0] * x[1]
+    deep = lambda p: p["layers"][0]["w"] * 2
+    for f, backward, given, message in [
+        (scaled, lambda g, p: {"W": 2 * g, "b": g}, params, "the gradient for p has 'W' and no 'w'"),
+        (scaled, lambda g, p: {"w": 2 * g}, params, "the gradient for p has no 'b'"),
+        (scaled, lambda g, p: {"w": 2 * g, "b": g, "c": g}, params, "has 'c', which p has not"),
+        (product, lambda g, x: [g * x[1], g * x[0], 3.0, 4.0], [1.0, 2.0], "x has 4 parts, and x has 2"),
+        (product, lambda g, x: [g * x[1]], [1.0, 2.0], "x has 1 parts, and x has 2"),
+        (product, lambda g, x: (g * x[1],), Point(1.0, 2.0), "x has 1 parts, and x has 2"),
+        (line, lambda g, l: {"slope": 2 * g}, Line(normal(2), normal(2)), "l has no 'start'"),
+        (deep, lambda g, p: {"layers": [{"v": 2 * g}]}, {"layers": [{"w": normal(2)}]},
+         "the gradient for p.layers.0 has 'v' and no 'w'"),
+    ]:
+        report = ex.check_gradient(f, backward, given)
+        assert report.problem == "form" and message in str(report), report
+    # None says that a part is not to be checked; what is no float need not be there.
+    report = ex.check_gradient(scaled, lambda g, p: {"w": 2 * g, "b": None}, params)
+    assert report.passed and "not checked: p.b" in str(report)
+    assert ex.check_gradient(scaled, lambda g, p: {"w": 2 * g, "b": g, "rows": None}, params)
+
+
 # -- Functions that are not functions.
 
 

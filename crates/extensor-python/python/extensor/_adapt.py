@@ -92,22 +92,63 @@ def fits(structure, tree):
     return isinstance(tree, (structure.kind, dict))
 
 
-def align(structure, tree, found):
-    """Adds to `found` what `tree` holds in the place of each leaf of a structure, or None."""
+class Misfit(Exception):
+    """A tree that is not of the form of a structure."""
+
+
+def align(structure, tree, found, name, moving):
+    """Adds to `found` what `tree` holds in the place of each leaf of a structure. Only None stands
+    for all the leaves in its place, and only parts without a leaf in `moving` may be left out."""
     if structure.kind is _LEAF:
         found.append(tree)
         return
     if structure.kind is None:
         return
+    if tree is None:
+        found += [None] * leaf_count(structure)
+        return
+    numbered = isinstance(tree, (list, tuple)) and not issubclass(structure.kind, dict)
+    held = _parts(structure, tree)
+    missing = []
     for number, (key, part) in enumerate(zip(keys(structure), structure.parts)):
-        value = None
-        if isinstance(tree, dict):
-            value = tree.get(key)
-        elif isinstance(tree, (list, tuple)):
-            value = tree[number] if number < len(tree) else None
-        elif isinstance(key, str):
-            value = getattr(tree, key, None)
-        align(part, value, found)
+        place = number if numbered else key
+        if place in held:
+            align(part, held.pop(place), found, f"{name}.{key}", moving)
+            continue
+        count = leaf_count(part)
+        if not moving.isdisjoint(range(len(found), len(found) + count)):
+            missing.append(key)
+        found += [None] * count
+    fixed = structure.data[1] if _is_object(structure) else ()
+    extra = [key for key in held if key not in fixed]
+    if numbered and (missing or extra):
+        size, expected = len(tree), len(structure.parts)
+        raise Misfit(f"the gradient for {name} has {size} parts, and {name} has {expected}")
+    if missing and extra:
+        raise Misfit(f"the gradient for {name} has {extra[0]!r} and no {missing[0]!r}")
+    if missing:
+        raise Misfit(f"the gradient for {name} has no {missing[0]!r}")
+    if extra:
+        raise Misfit(f"the gradient for {name} has {extra[0]!r}, which {name} has not")
+
+
+def _parts(structure, tree):
+    """The parts of a tree by their keys or numbers."""
+    if isinstance(tree, dict):
+        return dict(tree)
+    if isinstance(tree, (list, tuple)):
+        return dict(enumerate(tree))
+    names = [key for key in keys(structure) if isinstance(key, str)]
+    return {key: getattr(tree, key) for key in names if hasattr(tree, key)}
+
+
+def _is_object(structure):
+    return not issubclass(structure.kind, (list, tuple, dict))
+
+
+def leaf_count(structure):
+    """How many leaves a structure has."""
+    return (structure.kind is _LEAF) + sum(map(leaf_count, structure.parts))
 
 
 def names_of(structure, prefix, names):

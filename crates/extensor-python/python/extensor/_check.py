@@ -77,8 +77,12 @@ def assert_grad(f, *inputs, **options):
     check_grad(f, *inputs, **options).raise_if_failed()
 
 
-class _Changed(Exception):
-    """A function changed what it was given."""
+class _Problem(Exception):
+    """What makes the check fail before any number is compared."""
+
+    def __init__(self, problem, message, hint=None):
+        super().__init__(message)
+        self.problem, self.hint = problem, hint
 
 
 class _Check:
@@ -122,9 +126,11 @@ class _Check:
             if found is not None:
                 index, before, after = found
                 place = f"{name}{list(index)}" if index is not None else f"{name}'s shape"
-                raise _Changed(
+                raise _Problem(
+                    "mutation",
                     f"the {function} function changes its argument: {place} was {before} before "
-                    f"the call and is {after} after it"
+                    f"the call and is {after} after it",
+                    "work on a copy (x = x.copy()), or write x = x * 2 for x *= 2",
                 )
 
     def results(self, value):
@@ -166,8 +172,12 @@ class _Check:
         if each is None:
             return None
         aligned = []
-        for part, value in zip(self.structure.parts, each):
-            _adapt.align(part, value, aligned)
+        for name, part, value in zip(self.arguments, self.structure.parts, each):
+            try:
+                _adapt.align(part, value, aligned, name, set(self.moving))
+            except _adapt.Misfit as error:
+                hint = "a misspelt or forgotten part; None stands for one that is not to be checked"
+                raise _Problem("form", str(error), hint) from None
         return aligned
 
     def each_argument(self, found):
@@ -275,7 +285,7 @@ class _Check:
             wide = self.cast("float64")
             try:
                 fits = self.probe(wide) == {"float64"}
-            except _Changed:
+            except _Problem:
                 raise
             except Exception:
                 fits = False
@@ -318,7 +328,7 @@ class _Check:
             else:
                 outputs = self.forward(wide)
             return all(dtype_name(y) == "float64" for y in outputs)
-        except _Changed:
+        except _Problem:
             raise
         except Exception:
             return False
@@ -331,9 +341,9 @@ class _Check:
         try:
             self.choose_dtype()
             return self.checked()
-        except _Changed as error:
-            hint = "work on a copy (x = x.copy()), or write x = x * 2 for x *= 2"
-            return Report(self.options["name"], problem="mutation", message=str(error), hint=hint)
+        except _Problem as error:
+            name = self.options["name"]
+            return Report(name, error.problem, str(error), error.hint, self.notes)
 
     def checked(self):
         options = self.options
