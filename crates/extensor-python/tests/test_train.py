@@ -97,6 +97,55 @@ def test_a_run_that_goes_on_from_a_checkpoint_has_the_same_bits(tmp_path):
     assert lines.count("\n") == 17 + 5 and lines.startswith('{"step":1,"loss":')
 
 
+@pytest.mark.parametrize("place", ["loss", "on_step", "evaluate", "on_evaluate", "on_save", "metrics"])
+def test_a_run_interrupted_anywhere_is_saved_and_goes_on_with_the_same_bits(tmp_path, place):
+    x, y = spirals(60)
+    loader, step = data.Loader(x, y, 10, ex.Key(2)), 8 if place == "loss" else 6
+
+    def at(name, number):
+        if name == place and number == step:
+            raise KeyboardInterrupt
+
+    def run(folder, **more):
+        calls, scores = [0], [0]
+
+        def loss(model, x, y, mode):
+            calls[0] += 1
+            at("loss", calls[0] - 1)
+            return train.classification()(model, x, y, mode)
+
+        def evaluate(model):
+            scores[0] += 3
+            at("evaluate", scores[0])
+            return float(train.accuracy(model(x), y)), {"twice": Late(scores[0])}
+
+        class Late(float):
+            def __float__(self):
+                at("metrics", int(self * 1))
+                return 2.0
+
+        return train.fit(
+            nn.Linear(ex.Key(1), 2, 2), loss, loader, optim.Adam(0.1), epochs=2, key=ex.Key(3),
+            plateau=optim.Plateau(1e-1, rising=True, patience=0), evaluate=evaluate, evaluate_every=3,
+            checkpoints=folder, checkpoint_every=100, keep=100, progress=False,
+            on_step=lambda s: at("on_step", s.step), on_evaluate=lambda r: at("on_evaluate", r["step"]),
+            on_save=lambda p: at("on_save", int(p[-21:-12])), **more,
+        )  # fmt: skip
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "parts")
+    assert train.Checkpoints(tmp_path / "parts").steps()[-1] == step
+    place, here = None, place
+    again = run(tmp_path / "parts", resume=True)
+    whole = run(tmp_path / "whole")
+    assert leaves(again.state.model) == leaves(whole.state.model), here
+    assert again.state.plateau == whole.state.plateau and again.state.best == whole.state.best
+    assert again.state.stale == whole.state.stale and again.state.step == 12
+    # Each evaluation was finished once.
+    late = {"loss": [9, 12], "on_save": [9, 12], "on_evaluate": [9, 12]}.get(here, [6, 9, 12])
+    assert [r["step"] for r in again.history] == late
+
+
 def test_a_broken_checkpoint_is_passed_over_and_a_used_folder_is_not_begun_in_again(tmp_path):
     plan(tmp_path, steps=9)
     newest = tmp_path / "step-000000009.safetensors"
