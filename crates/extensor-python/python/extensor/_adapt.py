@@ -107,6 +107,9 @@ def align(structure, tree, found, name, moving):
     if tree is None:
         found += [None] * leaf_count(structure)
         return
+    if kind_of(tree) is not None:
+        kind = structure.kind.__name__
+        raise Misfit(f"the gradient for {name} is one array, and {name} is a {kind}")
     numbered = isinstance(tree, (list, tuple)) and not issubclass(structure.kind, dict)
     held = _parts(structure, tree)
     missing = []
@@ -222,6 +225,12 @@ def name_of(f):
 def parameters(f, count):
     """What the first arguments of a function are called."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = parameter_names(f, kinds)
+    return [names[i] if i < len(names) else f"input {i}" for i in range(count)]
+
+
+def parameter_names(f, kinds=None):
+    """What the arguments of a function of these kinds are called."""
     names = []
     # A layer's call says nothing, its forward does.
     for function in (f, getattr(f, "forward", None)):
@@ -229,8 +238,8 @@ def parameters(f, count):
             found = inspect.signature(function).parameters.values()
         except (TypeError, ValueError):
             continue
-        names = names or [p.name for p in found if p.kind in kinds]
-    return [names[i] if i < len(names) else f"input {i}" for i in range(count)]
+        names = names or [p.name for p in found if kinds is None or p.kind in kinds]
+    return names
 
 
 def dtype_name(tensor):
