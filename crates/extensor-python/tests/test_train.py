@@ -204,6 +204,31 @@ def test_what_a_loss_raises_comes_out_as_it_is():
         train.fit(nn.Linear(ex.Key(1), 2, 2), loss, [], optim.Sgd(0.1), key=ex.Key(3))
 
 
+def test_what_fit_is_given_by_mistake_is_named_before_the_first_step():
+    x, y = spirals(20)
+    loader, right = data.Loader(x, y, 10, ex.Key(2)), train.classification()
+
+    def fit(loss=right, loader=loader, optimizer=optim.Sgd(0.1), **more):
+        given = {"key": ex.Key(3), "steps": 2, "progress": False, **more}
+        return train.fit(nn.Linear(ex.Key(1), 2, 2), loss, loader, optimizer, **given)
+
+    assert fit().end == "done"
+    loss = lambda m, x, y, mode: nn.class_loss(m(x), y)
+    for message, given in [
+        (r"return train.Measured\(loss, metrics\)", {"loss": lambda *a: (loss(*a), {"one": 1.0})}),
+        ("expected a 0-d tensor, got float", {"loss": lambda *a: float(ex.stop_gradient(loss(*a)))}),
+        ("the loss is Tensor, expected a function", {"loss": x}),
+        (r"key is int: write key=extensor.Key\(0\)", {"key": 0}),
+        ("the loader is list, expected a data.Loader", {"loader": list(loader)}),
+        ("the optimizer is float", {"optimizer": 0.1}),
+        ("schedule is float, expected a function: .* the optimiser's lr", {"schedule": 0.1}),
+        ("evaluate is Loader, expected a function", {"evaluate": loader}),
+        ("on_step is str", {"on_step": "print"}),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            fit(**given)
+
+
 def test_accumulated_batches_are_one_large_batch():
     x, y = spirals(64)
     model = nn.models.Mlp(ex.Key(1), [2, 8, 2]).astype("float64")
@@ -471,3 +496,17 @@ def test_a_checkpoint_holds_what_the_rust_library_expects(tmp_path):
     assert {"model.first.weight", "optimizer.exp_avg.first.weight", "average.norm.running_var"} <= set(file)
     assert {"step", "epoch", "batch", "key", "stale", "overflows", "optimizer_step", "plateau", "best_step",
             "loss_scale", "loss_scale_steps", "average_step", "average_start_weight"} <= set(file.metadata)  # fmt: skip
+
+
+def test_targets_with_a_share_for_each_class_are_measured():
+    logits = ex.asarray([[1.0, 2.0, 0.0], [4.0, 3.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    shares = ex.asarray([[0.0, 1.0, 0.0], [0.2, 0.5, 0.3], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    assert float(train.accuracy(logits, shares)) == 0.75
+    x, y = spirals(20)
+    loader = data.Loader(x, ex.ops.one_hot(y, 2, "float32"), 10, ex.Key(2))
+    found = train.fit(
+        nn.Linear(ex.Key(1), 2, 2), train.classification(), loader, optim.Sgd(0.1), epochs=1,
+        key=ex.Key(3), progress=False,
+    )  # fmt: skip
+    ones, numbers = train.test(found.model, loader), train.test(found.model, data.Loader(x, y, 10, ex.Key(2)))
+    assert ones["accuracy"] == numbers["accuracy"] and ones["loss"] == pytest.approx(numbers["loss"])

@@ -52,6 +52,8 @@ class Result(NamedTuple):
 
 def measured(found):
     """What a loss function returned, in full."""
+    if isinstance(found, tuple) and not isinstance(found, Measured):
+        raise TypeError("the loss function returned a tuple: return train.Measured(loss, metrics)")
     return found if isinstance(found, Measured) else Measured(found)
 
 
@@ -91,6 +93,11 @@ def fit(
     """
     if (epochs is None) == (steps is None):
         raise TypeError("fit: give either epochs or steps")
+    _expect_kinds(loss, loader, optimizer, key)
+    _expect_functions(
+        schedule=schedule, evaluate=evaluate, on_step=on_step, on_evaluate=on_evaluate,
+        on_save=on_save,
+    )  # fmt: skip
     if steps is None:
         steps = math.ceil(epochs * len(loader) / accumulate)
     state = State(model, optimizer.init(model), key, average, plateau)
@@ -113,6 +120,29 @@ def fit(
     finally:
         if bar is not None:
             bar.close()
+
+
+def _expect_kinds(loss, loader, optimizer, key):
+    """Raises if one of these cannot be what it should be."""
+    if not callable(loss):
+        raise TypeError(f"fit: the loss is {type(loss).__name__}, expected a function")
+    if not hasattr(loader, "start_at"):
+        raise TypeError(f"fit: the loader is {type(loader).__name__}, expected a data.Loader")
+    if not hasattr(optimizer, "update"):
+        kind = type(optimizer).__name__
+        raise TypeError(f"fit: the optimizer is {kind}, expected one of optim, such as optim.Adam")
+    if not isinstance(key, _core.Key):
+        seed = key if isinstance(key, int) else "seed"
+        raise TypeError(f"fit: key is {type(key).__name__}: write key=extensor.Key({seed})")
+
+
+def _expect_functions(**functions):
+    for name, f in functions.items():
+        if f is not None and not callable(f):
+            hint = ""
+            if name == "schedule":
+                hint = ": a constant learning rate is the optimiser's lr"
+            raise TypeError(f"fit: {name} is {type(f).__name__}, expected a function{hint}")
 
 
 class _Run:
@@ -219,6 +249,9 @@ class _Run:
                 if self.compute is not None:
                     model, inputs = _cast((model, inputs), self.compute)
                 found = measured(self.loss(model, inputs, targets, mode))
+                if not isinstance(found.loss, _core.Tensor):
+                    kind = type(found.loss).__name__
+                    raise TypeError(f"the loss function: expected a 0-d tensor, got {kind}")
                 return _wide(found.loss), (found.metrics, found.model)
 
             (value, (more, statistics)), grads = value_and_grad(one, has_aux=True)(state.model)
