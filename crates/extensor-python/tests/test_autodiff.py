@@ -187,3 +187,22 @@ def test_threads_differentiate_side_by_side():
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert found == [True] * 20
+
+
+def test_an_argument_without_a_derivative_is_named_before_the_function_is_called():
+    def called(*args):
+        raise AssertionError
+
+    whole = ex.asarray([3])
+    for f, args, message in [
+        (ex.grad(called), (3,), "grad: argument 0 is a Python int: write 3.0"),
+        (ex.grad(called, argnums=(0, -1)), (3.0, 4), "grad: argument 1 is a Python int: write 4.0"),
+        (ex.grad(called), (whole,), "grad: argument 0 has dtype int64"),
+        (ex.grad(called), ({"a": [1.0, whole]},), "grad: argument 0, a.1, has dtype int64"),
+        (ex.value_and_grad(called), (whole,), "value_and_grad: argument 0 has dtype int64"),
+        (ex.jacobian(called), (whole,), "jacobian: argument 0 has dtype int64"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            f(*args)
+    # A number beside tensors is part of the tree's form.
+    assert ex.grad(lambda p: p["w"] * p["n"])({"w": 3.0, "n": 2})["w"].tolist() == 2.0

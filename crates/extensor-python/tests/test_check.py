@@ -1,5 +1,7 @@
 """Right gradients pass, wrong ones are caught and named, whatever library they are written in."""
 
+import functools
+import inspect
 import math
 import os
 import pathlib
@@ -292,6 +294,23 @@ def test_a_pair_of_torch_functions_is_checked():
     assert not ex.check_gradient(torch.sin, lambda g, x: -g * torch.cos(x), x)
 
 
+def test_the_apply_of_a_torch_function_is_named_as_the_function_is():
+    torch = pytest.importorskip("torch")
+    x = torch.randn(4, dtype=torch.float64)
+    report = ex.check_grad(gelu_function(torch).apply, x)
+    assert report.name == "Gelu" and report.worst.argument == "x"
+
+
+def test_the_parameters_of_a_torch_module_are_said_not_to_be_checked():
+    torch = pytest.importorskip("torch")
+    layer, x = torch.nn.Linear(3, 2).double(), torch.randn(4, 3, dtype=torch.float64)
+    for f in (layer, layer.forward):
+        report = ex.check_grad(f, x)
+        assert report.passed and report.elements == 12
+        assert "the parameters of Linear are not checked" in " ".join(str(report).split())
+    assert "not checked" not in str(ex.check_grad(torch.nn.Tanh(), x))
+
+
 # -- ExTensor.
 
 
@@ -383,7 +402,93 @@ def test_an_input_whose_gradient_is_none_is_said_not_to_be_checked():
 
 def test_a_check_of_nothing_does_not_pass():
     report = ex.check_gradient(np.sin, lambda g, x: g * np.cos(x), np.zeros((0, 3)))
-    assert report.problem == "nothing checked" and "no elements" in str(report)
+    assert report.problem == "nothing checked" and "the inputs have no elements" in str(report)
+    for report in (
+        ex.check_gradient(lambda x: x[:0], lambda g, x: 0 * x, normal(3)),
+        ex.check_grad(lambda x: x[:0], ex.asarray(normal(3))),
+    ):
+        assert report.problem == "nothing checked" and "the result has no elements" in str(report)
+        assert "slope" not in str(report) and "of 3 elements" not in str(report)
+
+
+# -- Calls that went wrong.
+
+
+def test_a_forgotten_backward_function_is_said_to_be_missing():
+    for wrong in ((normal(3),), (None, normal(3)), (0.5,)):
+        with pytest.raises(TypeError, match="the backward function is missing: .* is no function"):
+            ex.check_gradient(np.sin, *wrong)
+
+
+def test_a_backward_function_without_a_return_is_said_to_return_none():
+    def backward(g, a, b, c):
+        g * b * c
+
+    report = ex.check_gradient(lambda a, b, c: a * b * c, backward, 1.0, 2.0, 3.0)
+    assert not report.passed and "returned None" in str(report) and "return is missing" in report.hint
+
+
+def test_a_list_that_was_meant_as_an_array_is_named():
+    backward = lambda g, x: g * np.cos(x)
+    report = ex.check_gradient(np.sin, backward, [1.0, 2.0])
+    assert not report.passed and "a tree of numbers: write np.array(...)" in report.hint
+    two = lambda g, x, y: (g * y * np.cos(x), g * np.sin(x))
+    report = ex.check_gradient(lambda x, y: np.sin(x) * y, two, [1.0, 2.0], normal(2))
+    assert "gradient for x is one array, and x is a list" in str(report)
+    assert "write np.array(...)" in report.hint
+    with pytest.raises(TypeError, match=r"write np.array\(...\)"):
+        ex.check_gradient(np.sin, backward, [1.0])
+    report = ex.check_gradient(matmul, lambda g, a, b: g @ b.T, normal(2, 3), normal(3, 4))
+    assert report.hint is None
+
+
+def test_a_backward_function_of_other_arguments_is_told_what_it_is_called_with():
+    both = lambda x, y: (x * y, x + y)
+    with pytest.raises(TypeError, match=r"\(grad_output, x, y\), where grad_output is a tuple of 2 gr"):
+        ex.check_gradient(both, lambda g0, g1, x, y: (g0 * y + g1, g0 * x + g1), 1.0, 2.0)
+    with pytest.raises(TypeError, match=r"is called with \(grad_output, x\): too many positional"):
+        ex.check_gradient(lambda x: 2 * x, lambda g: 2 * g, 1.0)
+    right = lambda g, x, y: (g[0] * y + g[1], g[0] * x + g[1])
+    assert ex.check_gradient(both, right, normal(3), normal(3))
+
+
+def test_each_grad_output_that_is_not_used_is_named():
+    both = lambda x, y: (x * y, x + y)
+    args = normal(3), normal(3)
+    for backward, name in [
+        (lambda g, x, y: (g[0] * y, g[0] * x), "grad_output[1]"),
+        (lambda g, x, y: (g[0] * y + 1, g[0] * x + 1), "grad_output[1]"),
+        (lambda g, x, y: (y + g[1], x + g[1]), "grad_output[0]"),
+    ]:
+        assert f"does not use {name}:" in ex.check_gradient(both, backward, *args).hint
+    named = lambda x: {"a": x * 2, "b": x * 3}
+    report = ex.check_gradient(named, lambda g, x: 2 * g["a"], normal(3))
+    assert "does not use grad_output[b]:" in report.hint
+    # One on which nothing depends needs no term.
+    report = ex.check_gradient(lambda x: (x * x, np.ones(2)), lambda g, x: g[0] * x, normal(3))
+    assert "constant factor 0.5" in report.hint
+
+
+def test_the_options_are_in_the_signatures():
+    for check in (ex.check_gradient, ex.check_grad, ex.assert_gradient, ex.assert_grad):
+        named = inspect.signature(check).parameters
+        assert {"eps", "rtol", "atol", "mode", "dtype", "seed", "name"} <= set(named)
+        assert not any(p.kind is p.VAR_KEYWORD for p in named.values())
+
+
+def test_an_option_of_the_name_of_a_parameter_is_noted():
+    def scaled(x, weight, eps=1e-5):
+        return x * weight / (1 + eps)
+
+    def backward(g, x, weight, eps=1e-5):
+        return g * weight / (1 + eps), g * x / (1 + eps)
+
+    args = normal(3), normal(3)
+    report = ex.check_gradient(scaled, backward, *args, eps=1e-3)
+    assert report.eps == 1e-3 and "eps is the step of the differences here; use functools" in str(report)
+    assert "note" not in str(ex.check_gradient(scaled, backward, *args))
+    partial = [functools.partial(f, eps=0.5) for f in (scaled, backward)]
+    assert ex.check_gradient(*partial, *args)
 
 
 # -- Trees.
@@ -414,6 +519,31 @@ def test_trees_go_in_and_come_out():
     assert ex.check_gradient(lambda xs: xs[0] * xs[1], lambda g, xs: [g * xs[1], g * xs[0]], [normal(2), normal(2)])
     line = Line(normal(2), normal(2))
     assert ex.check_gradient(lambda l: l.slope * 2 + l.start, lambda g, l: Line(2 * g, g), line)
+
+
+def test_a_gradient_of_another_form_than_its_input_does_not_pass():
+    scaled = lambda p: p["w"] * 2 + p["b"]
+    params = {"w": normal(3), "b": normal(3), "rows": np.array([1, 2]), "name": "linear"}
+    line = lambda l: l.slope * 2 + l.start
+    product = lambda x: x[0] * x[1]
+    deep = lambda p: p["layers"][0]["w"] * 2
+    for f, backward, given, message in [
+        (scaled, lambda g, p: {"W": 2 * g, "b": g}, params, "the gradient for p has 'W' and no 'w'"),
+        (scaled, lambda g, p: {"w": 2 * g}, params, "the gradient for p has no 'b'"),
+        (scaled, lambda g, p: {"w": 2 * g, "b": g, "c": g}, params, "has 'c', which p has not"),
+        (product, lambda g, x: [g * x[1], g * x[0], 3.0, 4.0], [1.0, 2.0], "x has 4 parts, and x has 2"),
+        (product, lambda g, x: [g * x[1]], [1.0, 2.0], "x has 1 parts, and x has 2"),
+        (product, lambda g, x: (g * x[1],), Point(1.0, 2.0), "x has 1 parts, and x has 2"),
+        (line, lambda g, l: {"slope": 2 * g}, Line(normal(2), normal(2)), "l has no 'start'"),
+        (deep, lambda g, p: {"layers": [{"v": 2 * g}]}, {"layers": [{"w": normal(2)}]},
+         "the gradient for p.layers.0 has 'v' and no 'w'"),
+    ]:
+        report = ex.check_gradient(f, backward, given)
+        assert report.problem == "form" and message in str(report), report
+    # None says that a part is not to be checked; what is no float need not be there.
+    report = ex.check_gradient(scaled, lambda g, p: {"w": 2 * g, "b": None}, params)
+    assert report.passed and "not checked: p.b" in str(report)
+    assert ex.check_gradient(scaled, lambda g, p: {"w": 2 * g, "b": g, "rows": None}, params)
 
 
 # -- Functions that are not functions.
@@ -491,7 +621,7 @@ def test_complex_numbers_are_refused():
 
 
 def test_options_are_checked():
-    with pytest.raises(ValueError, match="no option colour"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
         ex.check_gradient(np.sin, lambda g, x: g * np.cos(x), normal(2), colour=1)
     with pytest.raises(ValueError, match='expected "auto", "full" or "fast"'):
         ex.check_gradient(np.sin, lambda g, x: g * np.cos(x), normal(2), mode="slow")

@@ -1,5 +1,6 @@
 """Layers and models: gradients against differences, names, bits, immutability, statistics."""
 
+import inspect
 import pickle
 from pathlib import Path
 
@@ -298,3 +299,60 @@ def test_parameters_that_no_memory_holds_raise_memory_error():
             begin(key(), shape)
     with pytest.raises(MemoryError):
         nn.Linear(key(), *shape)
+
+
+class TorchStyle(nn.Module):
+    fc: nn.Linear
+    scale: float = 2.0
+
+    def __init__(self, key):
+        super().__init__()
+        self.fc = nn.Linear(key, 3, 2)
+
+    def forward(self, x):
+        return self.fc(x) * self.scale
+
+
+def test_a_module_written_as_in_pytorch_works():
+    x, model = ex.Key(2).normal((5, 3)), TorchStyle(ex.Key(1))
+    y = model(x)
+    assert y.tolist() == (model.fc(x) * 2.0).tolist() == model.forward(x).tolist()
+    mode = nn.Training(ex.Key(3))
+    assert model(x, mode).tolist() == y.tolist()
+    found, module = model.forward(x, mode)
+    assert found.tolist() == y.tolist() and module is model
+    assert nn.Sequential(model, ex.relu)(x).shape == (5, 2)
+    grads = ex.grad(lambda m: ex.sum(m(x)))(model)
+    assert list(grads.parameters()) == ["fc.weight", "fc.bias"] and grads.scale == 2.0
+
+    class Shifted(TorchStyle):
+        def forward(self, x):
+            return super().forward(x) + 1.0
+
+    assert Shifted(ex.Key(1))(x).tolist() == (y + 1.0).tolist()
+
+
+def test_a_forward_with_a_mode_that_returns_no_pair_is_told_so():
+    class Wrong(nn.Module):
+        def forward(self, x, mode):
+            return x
+
+    with pytest.raises(TypeError, match=r"Wrong.forward\(x, mode\) returned Tensor, expected \(y, module\)"):
+        Wrong()(ex.ones((2, 3)))
+
+
+def test_the_signature_of_a_module_names_its_fields():
+    class Pair(nn.Module):
+        first: nn.Linear
+        count: int = 3
+        last: nn.Linear
+
+    class Own(Pair):
+        def __init__(self, key, width=4):
+            pass
+
+    texts = {kind: str(inspect.signature(kind)) for kind in (nn.Flatten, Pair, Own, TorchStyle)}
+    assert texts[nn.Flatten] == "()" and texts[Pair] == "(first, count=3, *, last)"
+    assert texts[Own] == "(key, width=4)" and texts[TorchStyle] == "(key)"
+    with pytest.raises(AttributeError, match="Own has no attribute 'first'"):
+        Own(1).first

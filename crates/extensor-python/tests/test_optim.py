@@ -1,6 +1,7 @@
 """Optimisers against steps by hand and PyTorch's, schedules, averages, minimisers."""
 
 import copy
+import inspect
 import math
 import pickle
 
@@ -45,6 +46,40 @@ def test_lion_adagrad_and_rmsprop_are_those_by_hand():
     assert steps(optim.Lion(0.25), [1.0, 2.0, 3.0], [[1e-9, -1e9, 0.0]])[0] == [0.75, 2.25, 3.0]
     assert steps(optim.Adagrad(0.1), [1.0], [[3.0], [4.0]])[0] == pytest.approx([1 - 0.1 - 0.08])
     assert steps(optim.RmsProp(0.01, alpha=0.75), [1.0], [[5.0]])[0] == pytest.approx([0.98])
+
+
+OPTIMISERS = [optim.Sgd, optim.Adam, optim.AdamW, optim.RmsProp, optim.Adagrad, optim.Lion]
+
+
+@pytest.mark.parametrize("kind", OPTIMISERS)
+def test_an_option_that_an_optimiser_has_not_is_refused_and_its_signature_tells_which_it_has(kind):
+    for wrong in ("momentun", "clip_nrm", "weight_dekay"):
+        with pytest.raises(TypeError, match=wrong):
+            kind(0.1, **{wrong: 0.9})
+    named = inspect.signature(kind).parameters
+    assert {"lr", "weight_decay", "groups", "no_decay", "clip_norm", "clip_value"} <= set(named)
+    assert not any(p.kind is p.VAR_KEYWORD for p in named.values())
+    made = kind(0.1, weight_decay=0.5, clip_norm=1.0, no_decay=True, groups={"*": {"lr": 0.5}})
+    assert repr(pickle.loads(pickle.dumps(made))) == repr(made)
+
+
+@pytest.mark.parametrize("kind", OPTIMISERS)
+def test_a_learning_rate_that_is_negative_or_not_finite_is_refused(kind):
+    p = ex.asarray([1.0])
+    for lr in (-0.1, math.nan, math.inf, -math.inf):
+        with pytest.raises(ValueError, match="lr is"):
+            kind(lr)
+        with pytest.raises(ValueError, match="lr is"):
+            kind(0.1).update(p, p, kind(0.1).init(p), lr)
+    assert steps(kind(0.0), [1.0], [[1.0]])[0] == [1.0]
+
+
+def test_rmsprop_knows_pytorchs_spelling_of_centred():
+    grads = [[3.0], [5.0]]
+    plain = steps(optim.RmsProp(0.1), [1.0], grads)[0]
+    assert steps(optim.RmsProp(0.1, centered=True), [1.0], grads)[0] != plain
+    both = [steps(optim.RmsProp(0.1, **{n: True}), [1.0], grads)[0] for n in ("centred", "centered")]
+    assert both[0] == both[1]
 
 
 PYTORCH = {

@@ -97,6 +97,55 @@ def test_a_run_that_goes_on_from_a_checkpoint_has_the_same_bits(tmp_path):
     assert lines.count("\n") == 17 + 5 and lines.startswith('{"step":1,"loss":')
 
 
+@pytest.mark.parametrize("place", ["loss", "on_step", "evaluate", "on_evaluate", "on_save", "metrics"])
+def test_a_run_interrupted_anywhere_is_saved_and_goes_on_with_the_same_bits(tmp_path, place):
+    x, y = spirals(60)
+    loader, step = data.Loader(x, y, 10, ex.Key(2)), 8 if place == "loss" else 6
+
+    def at(name, number):
+        if name == place and number == step:
+            raise KeyboardInterrupt
+
+    def run(folder, **more):
+        calls, scores = [0], [0]
+
+        def loss(model, x, y, mode):
+            calls[0] += 1
+            at("loss", calls[0] - 1)
+            return train.classification()(model, x, y, mode)
+
+        def evaluate(model):
+            scores[0] += 3
+            at("evaluate", scores[0])
+            return float(train.accuracy(model(x), y)), {"twice": Late(scores[0])}
+
+        class Late(float):
+            def __float__(self):
+                at("metrics", int(self * 1))
+                return 2.0
+
+        return train.fit(
+            nn.Linear(ex.Key(1), 2, 2), loss, loader, optim.Adam(0.1), epochs=2, key=ex.Key(3),
+            plateau=optim.Plateau(1e-1, rising=True, patience=0), evaluate=evaluate, evaluate_every=3,
+            checkpoints=folder, checkpoint_every=100, keep=100, progress=False,
+            on_step=lambda s: at("on_step", s.step), on_evaluate=lambda r: at("on_evaluate", r["step"]),
+            on_save=lambda p: at("on_save", int(p[-21:-12])), **more,
+        )  # fmt: skip
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "parts")
+    assert train.Checkpoints(tmp_path / "parts").steps()[-1] == step
+    place, here = None, place
+    again = run(tmp_path / "parts", resume=True)
+    whole = run(tmp_path / "whole")
+    assert leaves(again.state.model) == leaves(whole.state.model), here
+    assert again.state.plateau == whole.state.plateau and again.state.best == whole.state.best
+    assert again.state.stale == whole.state.stale and again.state.step == 12
+    # Each evaluation was finished once.
+    late = {"loss": [9, 12], "on_save": [9, 12], "on_evaluate": [9, 12]}.get(here, [6, 9, 12])
+    assert [r["step"] for r in again.history] == late
+
+
 def test_a_broken_checkpoint_is_passed_over_and_a_used_folder_is_not_begun_in_again(tmp_path):
     plan(tmp_path, steps=9)
     newest = tmp_path / "step-000000009.safetensors"
@@ -153,6 +202,31 @@ def test_what_a_loss_raises_comes_out_as_it_is():
         )  # fmt: skip
     with pytest.raises(TypeError, match="either epochs or steps"):
         train.fit(nn.Linear(ex.Key(1), 2, 2), loss, [], optim.Sgd(0.1), key=ex.Key(3))
+
+
+def test_what_fit_is_given_by_mistake_is_named_before_the_first_step():
+    x, y = spirals(20)
+    loader, right = data.Loader(x, y, 10, ex.Key(2)), train.classification()
+
+    def fit(loss=right, loader=loader, optimizer=optim.Sgd(0.1), **more):
+        given = {"key": ex.Key(3), "steps": 2, "progress": False, **more}
+        return train.fit(nn.Linear(ex.Key(1), 2, 2), loss, loader, optimizer, **given)
+
+    assert fit().end == "done"
+    loss = lambda m, x, y, mode: nn.class_loss(m(x), y)
+    for message, given in [
+        (r"return train.Measured\(loss, metrics\)", {"loss": lambda *a: (loss(*a), {"one": 1.0})}),
+        ("expected a 0-d tensor, got float", {"loss": lambda *a: float(ex.stop_gradient(loss(*a)))}),
+        ("the loss is Tensor, expected a function", {"loss": x}),
+        (r"key is int: write key=extensor.Key\(0\)", {"key": 0}),
+        ("the loader is list, expected a data.Loader", {"loader": list(loader)}),
+        ("the optimizer is float", {"optimizer": 0.1}),
+        ("schedule is float, expected a function: .* the optimiser's lr", {"schedule": 0.1}),
+        ("evaluate is Loader, expected a function", {"evaluate": loader}),
+        ("on_step is str", {"on_step": "print"}),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            fit(**given)
 
 
 def test_accumulated_batches_are_one_large_batch():
@@ -422,3 +496,17 @@ def test_a_checkpoint_holds_what_the_rust_library_expects(tmp_path):
     assert {"model.first.weight", "optimizer.exp_avg.first.weight", "average.norm.running_var"} <= set(file)
     assert {"step", "epoch", "batch", "key", "stale", "overflows", "optimizer_step", "plateau", "best_step",
             "loss_scale", "loss_scale_steps", "average_step", "average_start_weight"} <= set(file.metadata)  # fmt: skip
+
+
+def test_targets_with_a_share_for_each_class_are_measured():
+    logits = ex.asarray([[1.0, 2.0, 0.0], [4.0, 3.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    shares = ex.asarray([[0.0, 1.0, 0.0], [0.2, 0.5, 0.3], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    assert float(train.accuracy(logits, shares)) == 0.75
+    x, y = spirals(20)
+    loader = data.Loader(x, ex.ops.one_hot(y, 2, "float32"), 10, ex.Key(2))
+    found = train.fit(
+        nn.Linear(ex.Key(1), 2, 2), train.classification(), loader, optim.Sgd(0.1), epochs=1,
+        key=ex.Key(3), progress=False,
+    )  # fmt: skip
+    ones, numbers = train.test(found.model, loader), train.test(found.model, data.Loader(x, y, 10, ex.Key(2)))
+    assert ones["accuracy"] == numbers["accuracy"] and ones["loss"] == pytest.approx(numbers["loss"])

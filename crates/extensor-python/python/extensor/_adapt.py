@@ -92,22 +92,66 @@ def fits(structure, tree):
     return isinstance(tree, (structure.kind, dict))
 
 
-def align(structure, tree, found):
-    """Adds to `found` what `tree` holds in the place of each leaf of a structure, or None."""
+class Misfit(Exception):
+    """A tree that is not of the form of a structure."""
+
+
+def align(structure, tree, found, name, moving):
+    """Adds to `found` what `tree` holds in the place of each leaf of a structure. Only None stands
+    for all the leaves in its place, and only parts without a leaf in `moving` may be left out."""
     if structure.kind is _LEAF:
         found.append(tree)
         return
     if structure.kind is None:
         return
+    if tree is None:
+        found += [None] * leaf_count(structure)
+        return
+    if kind_of(tree) is not None:
+        kind = structure.kind.__name__
+        raise Misfit(f"the gradient for {name} is one array, and {name} is a {kind}")
+    numbered = isinstance(tree, (list, tuple)) and not issubclass(structure.kind, dict)
+    held = _parts(structure, tree)
+    missing = []
     for number, (key, part) in enumerate(zip(keys(structure), structure.parts)):
-        value = None
-        if isinstance(tree, dict):
-            value = tree.get(key)
-        elif isinstance(tree, (list, tuple)):
-            value = tree[number] if number < len(tree) else None
-        elif isinstance(key, str):
-            value = getattr(tree, key, None)
-        align(part, value, found)
+        place = number if numbered else key
+        if place in held:
+            align(part, held.pop(place), found, f"{name}.{key}", moving)
+            continue
+        count = leaf_count(part)
+        if not moving.isdisjoint(range(len(found), len(found) + count)):
+            missing.append(key)
+        found += [None] * count
+    fixed = structure.data[1] if _is_object(structure) else ()
+    extra = [key for key in held if key not in fixed]
+    if numbered and (missing or extra):
+        size, expected = len(tree), len(structure.parts)
+        raise Misfit(f"the gradient for {name} has {size} parts, and {name} has {expected}")
+    if missing and extra:
+        raise Misfit(f"the gradient for {name} has {extra[0]!r} and no {missing[0]!r}")
+    if missing:
+        raise Misfit(f"the gradient for {name} has no {missing[0]!r}")
+    if extra:
+        raise Misfit(f"the gradient for {name} has {extra[0]!r}, which {name} has not")
+
+
+def _parts(structure, tree):
+    """The parts of a tree by their keys or numbers."""
+    if isinstance(tree, dict):
+        return dict(tree)
+    if isinstance(tree, (list, tuple)):
+        return dict(enumerate(tree))
+    names = [key for key in keys(structure) if isinstance(key, str)]
+    return {key: getattr(tree, key) for key in names if hasattr(tree, key)}
+
+
+def _is_object(structure):
+    return not issubclass(structure.kind, (list, tuple, dict))
+
+
+def leaf_count(structure):
+    """How many leaves a structure has."""
+    return (structure.kind is _LEAF) + sum(map(leaf_count, structure.parts))
 
 
 def names_of(structure, prefix, names):
@@ -181,6 +225,12 @@ def name_of(f):
 def parameters(f, count):
     """What the first arguments of a function are called."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = parameter_names(f, kinds)
+    return [names[i] if i < len(names) else f"input {i}" for i in range(count)]
+
+
+def parameter_names(f, kinds=None):
+    """What the arguments of a function of these kinds are called."""
     names = []
     # A layer's call says nothing, its forward does.
     for function in (f, getattr(f, "forward", None)):
@@ -188,8 +238,8 @@ def parameters(f, count):
             found = inspect.signature(function).parameters.values()
         except (TypeError, ValueError):
             continue
-        names = names or [p.name for p in found if p.kind in kinds]
-    return [names[i] if i < len(names) else f"input {i}" for i in range(count)]
+        names = names or [p.name for p in found if kinds is None or p.kind in kinds]
+    return names
 
 
 def dtype_name(tensor):

@@ -42,6 +42,20 @@ def _moving(tree):
     return flatten(tree, buffers=False)
 
 
+def _expect_floats(name, argnums, args):
+    """Raises if there is no derivative by one of these arguments."""
+    for place in (argnums,) if isinstance(argnums, int) else argnums:
+        x, place = args[place], place % len(args)
+        if isinstance(x, int):
+            kind = type(x).__name__
+            raise TypeError(f"{name}: argument {place} is a Python {kind}: write {float(x)}")
+        leaves, structure = _moving(x)
+        for leaf, path in zip(leaves, structure.names()):
+            if not leaf.dtype.is_float:
+                what = f"argument {place}, {path}," if path else f"argument {place}"
+                raise TypeError(f"{name}: {what} has dtype {leaf.dtype.name}, expected floats")
+
+
 def value_and_grad(f, argnums=0, has_aux=False):
     """A function that returns the value of `f`, which is one number, and its gradient.
 
@@ -56,9 +70,14 @@ def value_and_grad(f, argnums=0, has_aux=False):
     Tensor([0.5, 0.5], dtype=float64)
     """
 
+    return _value_and_grad("value_and_grad", f, argnums, has_aux)
+
+
+def _value_and_grad(name, f, argnums, has_aux):
     @functools.wraps(f)
     def wrapped(*args, **kwargs):
         moving, put_back = _split(argnums, args)
+        _expect_floats(name, argnums, args)
         leaves, structure = _moving(moving)
         form = None
 
@@ -93,7 +112,7 @@ def grad(f, argnums=0, has_aux=False):
     >>> ex.grad(ex.grad(ex.grad(lambda x: x**4)))(2.0)
     Tensor(48.0, dtype=float64)
     """
-    both = value_and_grad(f, argnums, has_aux)
+    both = _value_and_grad("grad", f, argnums, has_aux)
 
     @functools.wraps(f)
     def wrapped(*args, **kwargs):
@@ -236,6 +255,7 @@ def jacobian(f, argnums=0, mode=None):
     @functools.wraps(f)
     def wrapped(*args, **kwargs):
         moving, put_back = _split(argnums, args)
+        _expect_floats("jacobian", argnums, args)
         leaves, structure = _moving(moving)
 
         def flat(*moved):

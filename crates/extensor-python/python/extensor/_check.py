@@ -4,6 +4,8 @@ The check itself is the Rust library's. This module makes functions of lists of 
 person has (NumPy, PyTorch, trees of arrays), calls it, and hands its findings to `_report.py`.
 """
 
+import inspect
+
 from . import _adapt, _core
 from ._adapt import dtype_name, fits, from_tensor, is_float, to_tensor
 from ._report import Report
@@ -15,14 +17,20 @@ __all__ = ["check_grad", "check_gradient", "assert_grad", "assert_gradient", "Re
 _COARSE = {"float32": (1e-2, 1e-3), "float16": (0.2, 0.05), "bfloat16": (0.5, 0.2)}
 
 
-def check_gradient(f, f_backward, *inputs, **options):
+def check_gradient(
+    f, f_backward, *inputs,
+    dtype=None, mode=None, eps=None, rtol=None, atol=None, seed=None, directions=None,
+    cotangent=None, taylor=None, own_dtype=None, name=None,
+):  # fmt: skip
     """Checks a backward function against differences of its function; returns a `Report`.
 
     `f(*inputs)` returns an array, and `f_backward(grad_output, *inputs)` the gradient for each
     input of a float dtype: one, or a tuple of them, with None for inputs that are not to be
     checked. Inputs are arrays of extensor, NumPy or PyTorch, Python floats, or trees of these, and
     the functions are called with what was given: a pair of NumPy functions with NumPy arrays.
-    Integers stay as they are.
+    Integers stay as they are. If `f` returns several arrays, a tuple say, `grad_output` is one
+    argument of the same form: a tuple of as many. An argument for `f` that has the name of an
+    option is set with `functools.partial`.
 
     >>> import math, extensor as ex
     >>> ex.check_gradient(math.sin, lambda g, x: g * math.cos(x), 0.5).passed
@@ -37,10 +45,23 @@ def check_gradient(f, f_backward, *inputs, **options):
     `directions`, `cotangent` (the `grad_output`; by default random), `taylor` (False: no look at
     the Taylor remainder), `own_dtype` (True: differences in the inputs' own dtype), `name`.
     """
-    return _Check(f, f_backward, inputs, options).report()
+    options = dict(
+        dtype=dtype, mode=mode, eps=eps, rtol=rtol, atol=atol, seed=seed, directions=directions,
+        cotangent=cotangent, taylor=taylor, own_dtype=own_dtype, name=name,
+    )  # fmt: skip
+    if not callable(f_backward):
+        raise TypeError(
+            f"the backward function is missing: {type(f_backward).__name__} is no function, "
+            "expected check_gradient(f, f_backward, *inputs)"
+        )
+    return _Check(f, f_backward, inputs, _given(options)).report()
 
 
-def check_grad(f, *inputs, **options):
+def check_grad(
+    f, *inputs, order=1, forward=None,
+    dtype=None, mode=None, eps=None, rtol=None, atol=None, seed=None, directions=None,
+    cotangent=None, taylor=None, own_dtype=None, name=None,
+):  # fmt: skip
     """Checks the derivatives that automatic differentiation finds for `f` at `inputs`; returns a
     `Report`.
 
@@ -53,6 +74,11 @@ def check_grad(f, *inputs, **options):
     >>> ex.check_grad(lambda x: ex.exp(ex.sin(x)), ex.asarray([0.3, -0.8]), order=2).passed
     True
     """
+    options = dict(
+        dtype=dtype, mode=mode, eps=eps, rtol=rtol, atol=atol, seed=seed, directions=directions,
+        cotangent=cotangent, taylor=taylor, own_dtype=own_dtype, name=name, order=order, forward=forward,
+    )  # fmt: skip
+    options = _given(options)
     leaves, _ = _adapt.flatten(inputs)
     if any(_adapt.kind_of(x) == "torch" for x in leaves):
         from ._check_torch import check_torch
@@ -61,12 +87,29 @@ def check_grad(f, *inputs, **options):
     return _Check(f, None, inputs, options).report()
 
 
+def _given(options):
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _signature_of(check):
+    """Decorates a function that hands everything on to a check."""
+
+    def signed(f):
+        f.__signature__ = inspect.signature(check).replace(return_annotation=None)
+        return f
+
+    return signed
+
+
+@_signature_of(check_gradient)
 def assert_gradient(f, f_backward, *inputs, **options):
     """Raises AssertionError with the report of `check_gradient` unless it passes."""
     __tracebackhide__ = True
     check_gradient(f, f_backward, *inputs, **options).raise_if_failed()
 
 
+@_signature_of(check_grad)
 def assert_grad(f, *inputs, **options):
     """Raises AssertionError with the report of `check_grad` unless it passes.
 
@@ -77,8 +120,12 @@ def assert_grad(f, *inputs, **options):
     check_grad(f, *inputs, **options).raise_if_failed()
 
 
-class _Changed(Exception):
-    """A function changed what it was given."""
+class _Problem(Exception):
+    """What makes the check fail before any number is compared."""
+
+    def __init__(self, problem, message, hint=None):
+        super().__init__(message)
+        self.problem, self.hint = problem, hint
 
 
 class _Check:
@@ -93,6 +140,7 @@ class _Check:
             self.options["cotangent"] = to_tensor(self.options["cotangent"])
         self.notes, self.names = [], []
         self.count = len(inputs)
+        self.note_options(signature or f, options)
         self.originals, self.structure = _adapt.flatten(tuple(inputs))
         arguments = _adapt.parameters(signature or f, len(inputs))
         for name, part in zip(arguments, self.structure.parts):
@@ -108,6 +156,14 @@ class _Check:
                 "(a Python int is no array: write 2.0)"
             )
 
+    def note_options(self, f, options):
+        """Says what an option is if the function has a parameter of its name."""
+        names = _adapt.parameter_names(f)
+        for name in options:
+            if name in names and names.index(name) >= self.count:
+                what = "the step of the differences" if name == "eps" else "an option of the check"
+                self.note(f"{name} is {what} here; use functools.partial for that of the function")
+
     # -- The functions, of lists of tensors.
 
     def given(self, tensors):
@@ -122,9 +178,11 @@ class _Check:
             if found is not None:
                 index, before, after = found
                 place = f"{name}{list(index)}" if index is not None else f"{name}'s shape"
-                raise _Changed(
+                raise _Problem(
+                    "mutation",
                     f"the {function} function changes its argument: {place} was {before} before "
-                    f"the call and is {after} after it"
+                    f"the call and is {after} after it",
+                    "work on a copy (x = x.copy()), or write x = x * 2 for x *= 2",
                 )
 
     def results(self, value):
@@ -166,12 +224,37 @@ class _Check:
         if each is None:
             return None
         aligned = []
-        for part, value in zip(self.structure.parts, each):
-            _adapt.align(part, value, aligned)
+        for name, part, value in zip(self.arguments, self.structure.parts, each):
+            try:
+                _adapt.align(part, value, aligned, name, set(self.moving))
+            except _adapt.Misfit as error:
+                hint = "a misspelt or forgotten part; None stands for one that is not to be checked"
+                raise _Problem("form", str(error), self.list_hint() or hint) from None
         return aligned
+
+    def expect_arguments(self, results):
+        """Raises if the backward function cannot be called with what it will be called with."""
+        try:
+            signature = inspect.signature(self.f_backward)
+        except (TypeError, ValueError):
+            return
+        try:
+            signature.bind(*[None] * (1 + self.count))
+        except TypeError as error:
+            called = ", ".join(["grad_output", *self.arguments])
+            several = ""
+            if results > 1:
+                kind = self.outputs[0].kind.__name__
+                several = f", where grad_output is a {kind} of {results} gradients"
+            raise TypeError(
+                f"the backward function is called with ({called}){several}: {error}"
+            ) from None
 
     def each_argument(self, found):
         """The gradients that came back, argument by argument; None if too many or too few."""
+        if found is None:
+            text = "nothing was checked: the backward function returned None"
+            raise _Problem("nothing checked", text, "its return is missing")
         parts = self.structure.parts
         some = [k for k, leaves in enumerate(self.leaves_of_arguments()) if leaves]
         several = isinstance(found, (tuple, list)) and not hasattr(found, "_fields")
@@ -188,8 +271,32 @@ class _Check:
             return each
         self.miscounted = [self.tensors[self.moving[0]]] * (len(found) if several else 1)
         if len(self.miscounted) == len(self.moving):
-            raise TypeError(f"the backward function returned {found!r}, expected {self.structure}")
+            hint = self.list_hint()
+            raise TypeError(
+                f"the backward function returned {found!r}, expected {self.structure}"
+                + (f" ({hint})" if hint else "")
+            )
         return None
+
+    def list_hint(self):
+        """What to do about a list of numbers that was meant as an array."""
+        for name, part in zip(self.arguments, self.structure.parts):
+            if part.kind in (list, tuple) and part.parts:
+                leaves = self.leaves_below(part)
+                if leaves and all(_adapt.kind_of(x) == "float" for x in leaves):
+                    kind = part.kind.__name__
+                    return f"{name} is a {kind}, a tree of numbers: write np.array(...) for an array"
+        return None
+
+    def leaves_below(self, part):
+        """The leaves of one of the arguments."""
+        at = 0
+        for other in self.structure.parts:
+            count = _adapt.leaf_count(other)
+            if other is part:
+                return self.originals[at : at + count]
+            at += count
+        return []
 
     def leaves_of_arguments(self):
         """The numbers of the leaves to differentiate by, argument by argument."""
@@ -251,6 +358,7 @@ class _Check:
             outputs = self.traced([tensors[i] for i in self.moving])
             return {dtype_name(y) for y in outputs}
         outputs = self.forward(tensors)
+        self.expect_arguments(len(outputs))
         ones = [_core.full(y.shape, 1, dtype=y.dtype) for y in outputs]
         found = self.gradients(ones, tensors)
         self.wrt = list(self.moving)
@@ -275,7 +383,7 @@ class _Check:
             wide = self.cast("float64")
             try:
                 fits = self.probe(wide) == {"float64"}
-            except _Changed:
+            except _Problem:
                 raise
             except Exception:
                 fits = False
@@ -318,7 +426,7 @@ class _Check:
             else:
                 outputs = self.forward(wide)
             return all(dtype_name(y) == "float64" for y in outputs)
-        except _Changed:
+        except _Problem:
             raise
         except Exception:
             return False
@@ -331,9 +439,9 @@ class _Check:
         try:
             self.choose_dtype()
             return self.checked()
-        except _Changed as error:
-            hint = "work on a copy (x = x.copy()), or write x = x * 2 for x *= 2"
-            return Report(self.options["name"], problem="mutation", message=str(error), hint=hint)
+        except _Problem as error:
+            name = self.options["name"]
+            return Report(name, error.problem, str(error), error.hint, self.notes)
 
     def checked(self):
         options = self.options
@@ -354,8 +462,13 @@ class _Check:
             core = _core.check_gradient(self.forward, self.backward, self.tensors, options)
         shapes = {self.names[i]: self.tensors[i].shape for i in self.moving}
         report = Report.of(core, shapes, self.notes)
-        if report.passed and not report.elements:
-            report.fail("nothing checked", "nothing was checked: the inputs have no elements")
+        results = sum(y.size for y in center)
+        for size, what in ((report.elements, "inputs have"), (results, "result has")):
+            if report.passed and not size:
+                text = f"nothing was checked: the {what} no elements"
+                return Report(options["name"], "nothing checked", text, notes=self.notes)
+        if report.problem == "count":
+            report.hint = self.list_hint()
         self.say_not_finite(report, center)
         if self.f_backward is not None and report.problem == "wrong":
             self.look_at_grad_output(report, center)
@@ -388,19 +501,41 @@ class _Check:
     def look_at_grad_output(self, report, center):
         """A gradient that does not move with `grad_output` needs no other explanation."""
         ones = [_core.full(y.shape, 1, dtype=y.dtype) for y in center]
-        once = self.backward(ones, self.tensors)
-        twice = self.backward([2 * w for w in ones], self.tensors)
-        flat = [x for pair in zip(once, twice) for x in pair]
-        values = [_core.operations()["reshape"](x, (x.size,)).tolist() for x in flat]
-        once, twice = sum(values[::2], []), sum(values[1::2], [])
+        once = self.flat_gradient(ones)
+        twice = self.flat_gradient([2 * w for w in ones])
         if any(once) and once == twice:
             report.hint = "the backward function does not use grad_output: multiply by it"
+            return
+        unused = self.unused_weights(ones, once, center)
+        if unused:
+            report.hint = f"the backward function does not use {unused[0]}: add its term"
         elif any(abs(b - 2 * a) > 1e-6 * (abs(a) + abs(b)) for a, b in zip(once, twice)):
             report.hint = (
                 "the backward function is not linear in grad_output: twice the grad_output "
-                "does not "
-                "give twice the gradient"
+                "does not give twice the gradient"
             )
+
+    def flat_gradient(self, weights):
+        """All gradients for these weights in one list of numbers."""
+        found = self.backward(weights, self.tensors)
+        return sum((_core.operations()["reshape"](x, (x.size,)).tolist() for x in found), [])
+
+    def unused_weights(self, ones, once, center):
+        """Which of several results' gradients change nothing, though the results do change."""
+        if len(ones) < 2:
+            return []
+        found = []
+        for k, w in enumerate(ones):
+            alone = self.flat_gradient([*ones[:k], 2 * w, *ones[k + 1 :]])
+            if alone == once and w.size:
+                found.append(k)
+        if found:
+            moved = self.forward([x + 0.01 if is_float(x) else x for x in self.tensors])
+            found = [k for k in found if moved[k].tolist() != center[k].tolist()]
+        structure, _, floats = self.outputs
+        names = []
+        _adapt.names_of(structure, "", names)
+        return [f"grad_output[{names[floats[k]][1:]}]" for k in found]
 
 
 def _list(names):

@@ -17,10 +17,19 @@ def check_torch(f, inputs, options):
     options.pop("forward", None)
     if order not in (1, 2):
         raise ValueError(f"order is {order}, expected 1 or 2")
+    owner = getattr(f, "__self__", None)
+    if getattr(f, "__name__", "") == "apply" and isinstance(owner, type):
+        f = owner  # Swish.apply is checked as Swish is
     is_class = isinstance(f, type) and issubclass(f, torch.autograd.Function)
     call = f.apply if is_class else f
     signature = _Forward(f) if is_class else f
     check = _check._Check(call, _pullback(torch, call), inputs, options, signature=signature)
+    module = next((m for m in (f, owner) if isinstance(m, torch.nn.Module)), None)
+    if module is not None and any(p.requires_grad for p in module.parameters()):
+        check.note(
+            f"the parameters of {type(module).__name__} are not checked: torch.func.functional_call "
+            "makes them inputs"
+        )
     report = check.report()
     if order == 1 or not report.passed:
         return report

@@ -4,6 +4,7 @@ A module knows its fields and nothing else; it must not know optimisers, data or
 taken.
 """
 
+import functools
 import inspect
 
 from .. import _core, _tree, ops
@@ -97,6 +98,41 @@ def _annotations(cls):
         return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
 
 
+def _signature(cls):
+    """What a module's class is called with."""
+    if cls.__init__ is not Module.__init__:
+        parameters = list(inspect.signature(cls.__init__).parameters.values())
+        return inspect.Signature(parameters[1:])
+    kind, parameters = inspect.Parameter.POSITIONAL_OR_KEYWORD, []
+    for name in cls.__tree_fields__ if isinstance(cls.__tree_fields__, tuple) else ():
+        default = cls._defaults.get(name, inspect.Parameter.empty)
+        if default is inspect.Parameter.empty and any(p.default is not p.empty for p in parameters):
+            kind = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(name, kind, default=default))
+    return inspect.Signature(parameters)
+
+
+def _is_plain(forward):
+    """Whether a `forward` takes an input alone, as in PyTorch."""
+    try:
+        parameters = list(inspect.signature(forward).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    named = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return len(parameters) == 2 and all(p.kind in named for p in parameters)
+
+
+def _with_mode(plain):
+    """A `forward(self, x)` that, called with a mode, returns the module beside the result."""
+
+    @functools.wraps(plain)
+    def forward(self, x, mode=None):
+        y = plain(self, x)
+        return y if mode is None else (y, self)
+
+    return forward
+
+
 class Module:
     """The base class of layers and networks: a tree whose parts are its annotated fields.
 
@@ -107,7 +143,7 @@ class Module:
 
     A subclass defines `__call__(self, x)` or `__call__(self, x, mode)`, or, if it has running
     statistics, `forward(self, x, mode)`, which returns the result and the module with the
-    statistics that belong to the next step.
+    statistics that belong to the next step. `forward(self, x)`, as in PyTorch, returns the result.
 
     >>> import extensor as ex
     >>> from extensor import nn
@@ -162,6 +198,9 @@ class Module:
             cls.__tree_fields__ = fields
         cls.__tree_static__, cls.__tree_buffers__ = frozenset(static), frozenset(buffers)
         cls._defaults = defaults
+        cls.__signature__ = _signature(cls)
+        if "forward" in cls.__dict__ and _is_plain(cls.forward):
+            cls.forward = _with_mode(cls.forward)
         if "__call__" in cls.__dict__:
             parameters = inspect.signature(cls.__call__).parameters.values()
             cls._takes_mode = any(
@@ -169,6 +208,8 @@ class Module:
             )
 
     def __init__(self, *args, **kwargs):
+        if not args and not kwargs and type(self).__init__ is not Module.__init__:
+            return  # super().__init__() in a constructor of one's own
         names = _tree._fields(self)
         if len(args) > len(names):
             raise TypeError(
@@ -193,6 +234,11 @@ class Module:
         self._expect_field(name)
         object.__setattr__(self, name, value)
 
+    def __getattr__(self, name):
+        if name in type(self)._defaults:  # of a field that a constructor has not set
+            return type(self)._defaults[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
     def __delattr__(self, name):
         raise AttributeError(f"a {type(self).__name__} is immutable")
 
@@ -206,7 +252,13 @@ class Module:
         """The result for `x`. A module with running statistics is called so in inference alone."""
         if type(self).forward is Module.forward:
             raise NotImplementedError(f"{type(self).__name__} defines neither __call__ nor forward")
-        y, module = self.forward(x, mode)
+        found = self.forward(x, mode)
+        if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Module)):
+            raise TypeError(
+                f"{type(self).__name__}.forward(x, mode) returned {type(found).__name__}, expected "
+                "(y, module): define __call__(self, x, mode) for a module without running statistics"
+            )
+        y, module = found
         if module is not self:
             raise TypeError(
                 f"in training {type(self).__name__} has new running statistics, which would be "

@@ -17,6 +17,8 @@ organised.
 (True, 200)
 """
 
+import math
+
 from .. import _core, _tree
 from .._core import Plateau
 from . import schedule
@@ -94,12 +96,14 @@ class Optimizer:
     parameters whose names match a pattern (`*` stands for any letters, `?` for one):
     `{"*.bias": {"weight_decay": 0.0}, "head.*": {"lr": 0.1}}`; `no_decay=True`: no weight decay for
     parameters of fewer than two axes; `clip_norm`, the largest norm of all gradients together; and
-    `clip_value`, the largest size of an element of a gradient.
+    `clip_value`, the largest size of an element of a gradient. `lr` is finite and not
+    negative.
     """
 
     _name = None
 
-    def __init__(self, lr, *, groups=None, no_decay=False, clip_norm=None, clip_value=None, **own):
+    def __init__(self, lr, own, *, groups=None, no_decay=False, clip_norm=None, clip_value=None):
+        _expect_rate(lr)
         rules = []
         for pattern, factors in (groups or {}).items():
             for name in factors:
@@ -121,6 +125,8 @@ class Optimizer:
     def update(self, params, grads, state, lr=None):
         """The parameters and the state after a step, with this learning rate instead of the
         optimiser's own if one is given: what a schedule says, say."""
+        if lr is not None:
+            _expect_rate(lr)
         leaves, structure = _tree.flatten(params, buffers=False)
         given, form = _tree.flatten(grads, buffers=False)
         names = structure.names()
@@ -145,6 +151,17 @@ def _made(cls, lr, settings):
     return cls(lr, **settings)
 
 
+def _common(groups, no_decay, clip_norm, clip_value):
+    """What every optimiser can be told."""
+    common = {"no_decay": no_decay, "clip_norm": clip_norm, "clip_value": clip_value}
+    return {"groups": groups, **common}
+
+
+def _expect_rate(lr):
+    if not 0 <= lr < math.inf:
+        raise ValueError(f"the learning rate lr is {lr}, expected a finite number, not negative")
+
+
 class Sgd(Optimizer):
     """Gradient descent, with momentum if asked for.
 
@@ -162,9 +179,13 @@ class Sgd(Optimizer):
 
     _name = "sgd"
 
-    def __init__(self, lr, momentum=0.0, dampening=0.0, nesterov=False, weight_decay=0.0, **common):
+    def __init__(
+        self, lr, momentum=0.0, dampening=0.0, nesterov=False, weight_decay=0.0,
+        *, groups=None, no_decay=False, clip_norm=None, clip_value=None,
+    ):  # fmt: skip
         own = {"momentum": momentum, "dampening": dampening, "nesterov": nesterov}
-        super().__init__(lr, **own, weight_decay=weight_decay, **common)
+        common = _common(groups, no_decay, clip_norm, clip_value)
+        super().__init__(lr, {**own, "weight_decay": weight_decay}, **common)
 
 
 class Adam(Optimizer):
@@ -176,9 +197,12 @@ class Adam(Optimizer):
 
     _name = "adam"
 
-    def __init__(self, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, **common):
+    def __init__(
+        self, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False,
+        *, groups=None, no_decay=False, clip_norm=None, clip_value=None,
+    ):  # fmt: skip
         own = {"betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
-        super().__init__(lr, **own, **common)
+        super().__init__(lr, own, **_common(groups, no_decay, clip_norm, clip_value))
 
 
 class AdamW(Optimizer):
@@ -188,26 +212,31 @@ class AdamW(Optimizer):
     _name = "adamw"
 
     def __init__(
-        self, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, **common
-    ):
+        self, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False,
+        *, groups=None, no_decay=False, clip_norm=None, clip_value=None,
+    ):  # fmt: skip
         own = {"betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
-        super().__init__(lr, **own, **common)
+        super().__init__(lr, own, **_common(groups, no_decay, clip_norm, clip_value))
 
 
 class RmsProp(Optimizer):
     """RMSprop: gradients over the root of their mean square.
 
     `g ← g + λp`, `v ← αv + (1 − α)g²`, `p ← p − lr·g/(√v + ε)`; centred, the variance takes the
-    place of `v`; with momentum, `b ← μb + g/(√v + ε)`, `p ← p − lr·b`.
+    place of `v`; with momentum, `b ← μb + g/(√v + ε)`, `p ← p − lr·b`. `centered` is PyTorch's
+    spelling of `centred`.
     """
 
     _name = "rmsprop"
 
     def __init__(
-        self, lr, alpha=0.99, eps=1e-8, momentum=0.0, centred=False, weight_decay=0.0, **common
-    ):
+        self, lr, alpha=0.99, eps=1e-8, momentum=0.0, centred=False, weight_decay=0.0,
+        *, centered=False, groups=None, no_decay=False, clip_norm=None, clip_value=None,
+    ):  # fmt: skip
+        centred = bool(centred or centered)
         own = {"alpha": alpha, "eps": eps, "momentum": momentum, "centred": centred}
-        super().__init__(lr, **own, weight_decay=weight_decay, **common)
+        common = _common(groups, no_decay, clip_norm, clip_value)
+        super().__init__(lr, {**own, "weight_decay": weight_decay}, **common)
 
 
 class Adagrad(Optimizer):
@@ -219,10 +248,12 @@ class Adagrad(Optimizer):
     _name = "adagrad"
 
     def __init__(
-        self, lr, lr_decay=0.0, initial_accumulator_value=0.0, eps=1e-10, weight_decay=0.0, **common
-    ):
+        self, lr, lr_decay=0.0, initial_accumulator_value=0.0, eps=1e-10, weight_decay=0.0,
+        *, groups=None, no_decay=False, clip_norm=None, clip_value=None,
+    ):  # fmt: skip
         own = {"lr_decay": lr_decay, "initial_accumulator_value": initial_accumulator_value}
-        super().__init__(lr, **own, eps=eps, weight_decay=weight_decay, **common)
+        common = _common(groups, no_decay, clip_norm, clip_value)
+        super().__init__(lr, {**own, "eps": eps, "weight_decay": weight_decay}, **common)
 
 
 class Lion(Optimizer):
@@ -232,8 +263,12 @@ class Lion(Optimizer):
 
     _name = "lion"
 
-    def __init__(self, lr, betas=(0.9, 0.99), weight_decay=0.0, **common):
-        super().__init__(lr, betas=tuple(betas), weight_decay=weight_decay, **common)
+    def __init__(
+        self, lr, betas=(0.9, 0.99), weight_decay=0.0,
+        *, groups=None, no_decay=False, clip_norm=None, clip_value=None,
+    ):  # fmt: skip
+        own = {"betas": tuple(betas), "weight_decay": weight_decay}
+        super().__init__(lr, own, **_common(groups, no_decay, clip_norm, clip_value))
 
 
 def global_norm(tree):

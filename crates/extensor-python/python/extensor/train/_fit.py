@@ -52,6 +52,8 @@ class Result(NamedTuple):
 
 def measured(found):
     """What a loss function returned, in full."""
+    if isinstance(found, tuple) and not isinstance(found, Measured):
+        raise TypeError("the loss function returned a tuple: return train.Measured(loss, metrics)")
     return found if isinstance(found, Measured) else Measured(found)
 
 
@@ -78,7 +80,7 @@ def fit(
     `checkpoints` is a folder, in which the last `keep` checkpoints and the best are kept, one
     written every `checkpoint_every` steps (0: after each epoch) and after each evaluation; with
     `resume` the newest that loads is gone on from, with the same bits as if training had never
-    stopped.
+    stopped. Whatever ends training, Ctrl-C above all, the newest state is saved there.
 
     With `compute`, a dtype such as "bfloat16", parameters and inputs are cast to it for the
     arithmetic; the parameters are kept, and updated, in their own. `metrics` is a file to which
@@ -91,6 +93,11 @@ def fit(
     """
     if (epochs is None) == (steps is None):
         raise TypeError("fit: give either epochs or steps")
+    _expect_kinds(loss, loader, optimizer, key)
+    _expect_functions(
+        schedule=schedule, evaluate=evaluate, on_step=on_step, on_evaluate=on_evaluate,
+        on_save=on_save,
+    )  # fmt: skip
     if steps is None:
         steps = math.ceil(epochs * len(loader) / accumulate)
     state = State(model, optimizer.init(model), key, average, plateau)
@@ -115,6 +122,29 @@ def fit(
             bar.close()
 
 
+def _expect_kinds(loss, loader, optimizer, key):
+    """Raises if one of these cannot be what it should be."""
+    if not callable(loss):
+        raise TypeError(f"fit: the loss is {type(loss).__name__}, expected a function")
+    if not hasattr(loader, "start_at"):
+        raise TypeError(f"fit: the loader is {type(loader).__name__}, expected a data.Loader")
+    if not hasattr(optimizer, "update"):
+        kind = type(optimizer).__name__
+        raise TypeError(f"fit: the optimizer is {kind}, expected one of optim, such as optim.Adam")
+    if not isinstance(key, _core.Key):
+        seed = key if isinstance(key, int) else "seed"
+        raise TypeError(f"fit: key is {type(key).__name__}: write key=extensor.Key({seed})")
+
+
+def _expect_functions(**functions):
+    for name, f in functions.items():
+        if f is not None and not callable(f):
+            hint = ""
+            if name == "schedule":
+                hint = ": a constant learning rate is the optimiser's lr"
+            raise TypeError(f"fit: {name} is {type(f).__name__}, expected a function{hint}")
+
+
 class _Run:
     def __init__(self, loss, optimizer, schedule, accumulate, evaluate, folder):
         self.loss, self.optimizer, self.schedule = loss, optimizer, schedule
@@ -122,35 +152,52 @@ class _Run:
         self.history, self.hooks = [], {}
         self.epoch_losses = []
         self.compute = self.lines = None
+        self.state = self.saved = None
 
     def all(self, state, loader, steps, every, patience, bar):
-        batches = loader.start_at(*state.position)
+        self.state = state
         if state.step == 0:
-            self.save(state)  # from now on there is something to go on from
-        while state.step < steps:
-            if patience and state.stale >= patience:
-                return Result(state.result(), state, "no better", self.history)
-            epoch = state.position[0]
-            try:
-                state, found = self.step(state, batches)
-            except KeyboardInterrupt:
-                self.save(state)
-                raise
+            self.save()  # from now on there is something to go on from
+        else:
+            self.saved = state
+        try:
+            end = self.loop(loader, steps, every, patience, bar)
+        except BaseException:
+            # Whatever ends training, Ctrl-C above all, what has been learnt is kept.
+            if self.saved is not self.state:
+                self.save()
+            raise
+        return Result(self.state.result(), self.state, end, self.history)
+
+    def loop(self, loader, steps, every, patience, bar):
+        """Makes steps until training ends; returns why."""
+        batches = loader.start_at(*self.state.position)
+        if self.state.due:
+            epoch, batch = self.state.position
+            stop = self.evaluated(epoch if batch else epoch - 1) == STOP
+            self.save()
+            if stop and self.state.step < steps:
+                return "stopped"
+        while self.state.step < steps:
+            if patience and self.state.stale >= patience:
+                return "no better"
+            epoch = self.state.position[0]
+            state, found = self.step(self.state, batches)
+            last = state.step >= steps
+            new_epoch = state.position[0] != epoch
+            due = [state.step % n == 0 if n else new_epoch for n in every]
+            self.state = state.replace(due=due[0] or last)
             if bar is not None:
                 bar.update(epoch=found.epoch, loss=found.loss, **found.metrics)
             self.record(state.step, {"loss": found.loss, "lr": found.lr, **found.metrics})
             stop = self.call("step", found) == STOP
-            last = state.step >= steps
-            new_epoch = state.position[0] != epoch
-            due = [state.step % n == 0 if n else new_epoch for n in every]
-            if due[0] or last:
-                state, record = self.evaluated(state, epoch)
-                stop |= self.call("evaluate", record) == STOP
+            if self.state.due:
+                stop |= self.evaluated(epoch) == STOP
             if any(due) or last or stop:
-                self.save(state)
+                self.save()
             if stop and not last:
-                return Result(state.result(), state, "stopped", self.history)
-        return Result(state.result(), state, "done", self.history)
+                return "stopped"
+        return "done"
 
     def call(self, name, *args):
         hook = self.hooks.get(name)
@@ -160,9 +207,11 @@ class _Run:
         if self.lines is not None:
             self.lines.write(step, [(name, float(value)) for name, value in values.items()])
 
-    def save(self, state):
+    def save(self):
         if self.folder is not None:
-            self.call("save", state.save(self.folder))
+            path = self.state.save(self.folder)
+            self.saved = self.state
+            self.call("save", path)
 
     def step(self, state, batches):
         """The state after a step, and what the step found."""
@@ -170,7 +219,7 @@ class _Run:
         grads, found, statistics = self.gradients(state, loaded)
         finite = _core.all_finite(_tree.flatten(grads, buffers=False)[0])
         if not (finite and math.isfinite(found.loss)):
-            self.diverged(state, loaded, found)
+            self.diverged(loaded, found)
         lr = self.optimizer.lr
         if state.plateau is not None:
             lr = state.plateau.lr
@@ -200,6 +249,9 @@ class _Run:
                 if self.compute is not None:
                     model, inputs = _cast((model, inputs), self.compute)
                 found = measured(self.loss(model, inputs, targets, mode))
+                if not isinstance(found.loss, _core.Tensor):
+                    kind = type(found.loss).__name__
+                    raise TypeError(f"the loss function: expected a 0-d tensor, got {kind}")
                 return _wide(found.loss), (found.metrics, found.model)
 
             (value, (more, statistics)), grads = value_and_grad(one, has_aux=True)(state.model)
@@ -219,26 +271,25 @@ class _Run:
         epoch = loaded[0][2][0]
         return total, Step(state.step, epoch, loss, metrics, 0.0, None, sum(examples)), statistics
 
-    def diverged(self, state, loaded, found):
-        """Saves the state as it was and raises an exception that names an operation."""
-        self.save(state)
+    def diverged(self, loaded, found):
+        """Raises an exception that names an operation."""
         what = f"the loss is {found.loss}"
         if math.isfinite(found.loss):
             what = "a gradient is not finite"
         try:
-            _core.call_watched(lambda: self.gradients(state, loaded))
+            _core.call_watched(lambda: self.gradients(self.state, loaded))
             reason = "no single operation made it of finite numbers"
             if not _core.all_finite([inputs for inputs, *_ in loaded]):
                 reason = "the data has a number that is not finite"
         except FloatingPointError as error:
             reason = str(error)
-        raise FloatingPointError(f"step {state.step + 1}: {what}: {reason}")
+        raise FloatingPointError(f"step {self.state.step + 1}: {what}: {reason}")
 
-    def evaluated(self, state, epoch):
-        """The state after an evaluation, and what was found."""
+    def evaluated(self, epoch):
+        """Evaluates the model and returns what the hook does."""
+        state = self.state
         weight = sum(n for _, n in self.epoch_losses)
         mean = sum(loss * n for loss, n in self.epoch_losses) / weight if weight else math.nan
-        self.epoch_losses = []
         record = {"step": state.step, "epoch": epoch, "loss": mean}
         if self.evaluate is not None:
             score = self.evaluate(state.result())
@@ -254,8 +305,10 @@ class _Run:
             if state.plateau is not None:
                 state = state.replace(plateau=state.plateau.observe(score))
             self.record(state.step, {k: v for k, v in record.items() if k not in ("step", "loss")})
+        self.epoch_losses = []
         self.history.append(record)
-        return state, record
+        self.state = state.replace(due=False)
+        return self.call("evaluate", record)
 
 
 def _parameters(tree):

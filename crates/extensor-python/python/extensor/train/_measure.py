@@ -8,14 +8,17 @@ __all__ = ["accuracy", "classification", "test"]
 
 def accuracy(logits, targets):
     """The share of rows whose largest logit is that of the target, for logits `[…, classes]` and
-    targets `[…]`.
+    targets `[…]`, or `[…, classes]` with a share for each class.
 
     >>> import extensor as ex
     >>> from extensor import train
     >>> train.accuracy(ex.asarray([[1.0, 2.0], [4.0, 3.0]]), ex.asarray([1, 1]))
     Tensor(0.5, dtype=float32)
     """
-    right = ops.equal(ops.argmax(logits, -1), ops.cast(_core.asarray(targets), _core.int64))
+    targets = _core.asarray(targets)
+    if targets.ndim == logits.ndim:
+        targets = ops.argmax(targets, -1)
+    right = ops.equal(ops.argmax(logits, -1), ops.cast(targets, _core.int64))
     return ops.mean(ops.cast(right, _core.float32))
 
 

@@ -30,6 +30,8 @@ class State:
     best: Any = None
     #: How many evaluations there were since the best.
     stale: int = 0
+    #: Whether training was interrupted before the evaluation that belongs to this step.
+    due: bool = False
 
     def replace(self, **fields):
         """A state with other values of these fields."""
@@ -62,6 +64,8 @@ class State:
             about["plateau"] = self.plateau.state
         if self.best is not None:
             about["best_step"], about["best_score"] = self.best[0], repr(float(self.best[1]))
+        if self.due:
+            about["evaluation_due"] = 1
         best = self.best[0] if self.best else None
         return checkpoints.save(self.step, tree, about, best)
 
@@ -106,4 +110,5 @@ class State:
             position=(get("epoch", int), get("batch", int)),
             best=best,
             stale=get("stale", int),
+            due="evaluation_due" in about,
         )
