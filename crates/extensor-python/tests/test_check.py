@@ -332,7 +332,7 @@ def test_a_wrong_custom_vjp_is_caught():
 
 
 def test_a_numpy_function_given_to_check_grad_is_refused_with_the_way_out():
-    for f in (np.sin, lambda x: np.dot(x, x), lambda x: np.asarray(x) * 2.0):
+    for f in (np.cbrt, lambda x: np.dot(x, x), lambda x: np.asarray(x) * 2.0):
         with pytest.raises(TypeError, match=r"check_gradient\(f, f_backward, \*inputs\)"):
             ex.check_grad(f, normal(3))
     with pytest.raises(TypeError, match="returned float, not a tensor"):
