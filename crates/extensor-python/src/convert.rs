@@ -159,11 +159,12 @@ pub fn shared(value: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<T
     Ok(None)
 }
 
-/// Whether an array interface speaks of numbers.
+/// Whether an array interface speaks of numbers. (What it lacks is said by those who read it.)
 fn numeric(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let interface = value.getattr("__array_interface__")?;
-    let kind = interface.get_item("typestr")?.extract::<String>()?;
-    Ok(kind.chars().nth(1).is_some_and(|kind| "biuf".contains(kind)))
+    let Ok(kind) = interface.get_item("typestr") else { return Ok(true) };
+    let Ok(kind) = kind.extract::<String>() else { return Ok(true) };
+    Ok(kind.chars().nth(1).is_none_or(|kind| "biufc".contains(kind)))
 }
 
 fn not_numbers(value: &Bound<'_, PyAny>) -> PyErr {
