@@ -431,7 +431,7 @@ def test_a_backward_function_without_a_return_is_said_to_return_none():
 def test_a_list_that_was_meant_as_an_array_is_named():
     backward = lambda g, x: g * np.cos(x)
     report = ex.check_gradient(np.sin, backward, [1.0, 2.0])
-    assert not report.passed and "a tree of numbers: write np.array(...)" in report.hint
+    assert not report.passed and "x is a list, so a tree: write np.array(...)" in report.hint
     two = lambda g, x, y: (g * y * np.cos(x), g * np.sin(x))
     report = ex.check_gradient(lambda x, y: np.sin(x) * y, two, [1.0, 2.0], normal(2))
     assert "gradient for x is one array, and x is a list" in str(report)
@@ -464,6 +464,9 @@ def test_each_grad_output_that_is_not_used_is_named():
     named = lambda x: {"a": x * 2, "b": x * 3}
     report = ex.check_gradient(named, lambda g, x: 2 * g["a"], normal(3))
     assert "does not use grad_output[b]:" in report.hint
+    # A softmax does not change if all its inputs do by the same amount, and yet depends on them.
+    both = lambda x: (x * x, softmax(x))
+    assert "[1]" in ex.check_gradient(both, lambda g, x: 2 * g[0] * x, normal(2, 3)).hint
     # One on which nothing depends needs no term.
     report = ex.check_gradient(lambda x: (x * x, np.ones(2)), lambda g, x: g[0] * x, normal(3))
     assert "constant factor 0.5" in report.hint

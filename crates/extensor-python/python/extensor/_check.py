@@ -6,7 +6,7 @@ person has (NumPy, PyTorch, trees of arrays), calls it, and hands its findings t
 
 import inspect
 
-from . import _adapt, _core
+from . import _adapt, _check_hints, _core
 from ._adapt import dtype_name, fits, from_tensor, is_float, to_tensor
 from ._report import Report
 from ._tree import unflatten
@@ -76,7 +76,8 @@ def check_grad(
     """
     options = dict(
         dtype=dtype, mode=mode, eps=eps, rtol=rtol, atol=atol, seed=seed, directions=directions,
-        cotangent=cotangent, taylor=taylor, own_dtype=own_dtype, name=name, order=order, forward=forward,
+        cotangent=cotangent, taylor=taylor, own_dtype=own_dtype, name=name, order=order,
+        forward=forward,
     )  # fmt: skip
     options = _given(options)
     leaves, _ = _adapt.flatten(inputs)
@@ -229,26 +230,8 @@ class _Check:
                 _adapt.align(part, value, aligned, name, set(self.moving))
             except _adapt.Misfit as error:
                 hint = "a misspelt or forgotten part; None stands for one that is not to be checked"
-                raise _Problem("form", str(error), self.list_hint() or hint) from None
+                raise _Problem("form", str(error), _check_hints.list_hint(self) or hint) from None
         return aligned
-
-    def expect_arguments(self, results):
-        """Raises if the backward function cannot be called with what it will be called with."""
-        try:
-            signature = inspect.signature(self.f_backward)
-        except (TypeError, ValueError):
-            return
-        try:
-            signature.bind(*[None] * (1 + self.count))
-        except TypeError as error:
-            called = ", ".join(["grad_output", *self.arguments])
-            several = ""
-            if results > 1:
-                kind = self.outputs[0].kind.__name__
-                several = f", where grad_output is a {kind} of {results} gradients"
-            raise TypeError(
-                f"the backward function is called with ({called}){several}: {error}"
-            ) from None
 
     def each_argument(self, found):
         """The gradients that came back, argument by argument; None if too many or too few."""
@@ -271,32 +254,12 @@ class _Check:
             return each
         self.miscounted = [self.tensors[self.moving[0]]] * (len(found) if several else 1)
         if len(self.miscounted) == len(self.moving):
-            hint = self.list_hint()
+            hint = _check_hints.list_hint(self)
             raise TypeError(
                 f"the backward function returned {found!r}, expected {self.structure}"
                 + (f" ({hint})" if hint else "")
             )
         return None
-
-    def list_hint(self):
-        """What to do about a list of numbers that was meant as an array."""
-        for name, part in zip(self.arguments, self.structure.parts):
-            if part.kind in (list, tuple) and part.parts:
-                leaves = self.leaves_below(part)
-                if leaves and all(_adapt.kind_of(x) == "float" for x in leaves):
-                    kind = part.kind.__name__
-                    return f"{name} is a {kind}, a tree of numbers: write np.array(...) for an array"
-        return None
-
-    def leaves_below(self, part):
-        """The leaves of one of the arguments."""
-        at = 0
-        for other in self.structure.parts:
-            count = _adapt.leaf_count(other)
-            if other is part:
-                return self.originals[at : at + count]
-            at += count
-        return []
 
     def leaves_of_arguments(self):
         """The numbers of the leaves to differentiate by, argument by argument."""
@@ -358,7 +321,7 @@ class _Check:
             outputs = self.traced([tensors[i] for i in self.moving])
             return {dtype_name(y) for y in outputs}
         outputs = self.forward(tensors)
-        self.expect_arguments(len(outputs))
+        _check_hints.expect_arguments(self, len(outputs))
         ones = [_core.full(y.shape, 1, dtype=y.dtype) for y in outputs]
         found = self.gradients(ones, tensors)
         self.wrt = list(self.moving)
@@ -468,10 +431,10 @@ class _Check:
                 text = f"nothing was checked: the {what} no elements"
                 return Report(options["name"], "nothing checked", text, notes=self.notes)
         if report.problem == "count":
-            report.hint = self.list_hint()
-        self.say_not_finite(report, center)
+            report.hint = _check_hints.list_hint(self)
+        _check_hints.say_not_finite(report, center)
         if self.f_backward is not None and report.problem == "wrong":
-            self.look_at_grad_output(report, center)
+            _check_hints.look_at_grad_output(self, report, center)
         return report
 
     def differentiated(self, tensors):
@@ -482,60 +445,6 @@ class _Check:
                 raise
         self.note("forward mode was not checked: a custom_vjp has none")
         return _core.check_grad(self.traced, tensors, {**self.options, "forward": False})
-
-    def say_not_finite(self, report, center):
-        """Says where the function itself is NaN or infinite; a check at NaN is none."""
-        for number, y in enumerate(center):
-            found = _adapt.not_finite(y)
-            if found is None:
-                continue
-            index, value = found
-            which = "its result" if len(center) == 1 else f"its result {number}"
-            text = f"the function is {value} at {which}{list(index)}"
-            if value != value:
-                report.fail("not finite", f"{text}: there is no derivative to check there")
-            else:
-                report.notes.append(f"{text}, where there is no derivative to check")
-            return
-
-    def look_at_grad_output(self, report, center):
-        """A gradient that does not move with `grad_output` needs no other explanation."""
-        ones = [_core.full(y.shape, 1, dtype=y.dtype) for y in center]
-        once = self.flat_gradient(ones)
-        twice = self.flat_gradient([2 * w for w in ones])
-        if any(once) and once == twice:
-            report.hint = "the backward function does not use grad_output: multiply by it"
-            return
-        unused = self.unused_weights(ones, once, center)
-        if unused:
-            report.hint = f"the backward function does not use {unused[0]}: add its term"
-        elif any(abs(b - 2 * a) > 1e-6 * (abs(a) + abs(b)) for a, b in zip(once, twice)):
-            report.hint = (
-                "the backward function is not linear in grad_output: twice the grad_output "
-                "does not give twice the gradient"
-            )
-
-    def flat_gradient(self, weights):
-        """All gradients for these weights in one list of numbers."""
-        found = self.backward(weights, self.tensors)
-        return sum((_core.operations()["reshape"](x, (x.size,)).tolist() for x in found), [])
-
-    def unused_weights(self, ones, once, center):
-        """Which of several results' gradients change nothing, though the results do change."""
-        if len(ones) < 2:
-            return []
-        found = []
-        for k, w in enumerate(ones):
-            alone = self.flat_gradient([*ones[:k], 2 * w, *ones[k + 1 :]])
-            if alone == once and w.size:
-                found.append(k)
-        if found:
-            moved = self.forward([x + 0.01 if is_float(x) else x for x in self.tensors])
-            found = [k for k in found if moved[k].tolist() != center[k].tolist()]
-        structure, _, floats = self.outputs
-        names = []
-        _adapt.names_of(structure, "", names)
-        return [f"grad_output[{names[floats[k]][1:]}]" for k in found]
 
 
 def _list(names):

@@ -27,8 +27,8 @@ def check_torch(f, inputs, options):
     module = next((m for m in (f, owner) if isinstance(m, torch.nn.Module)), None)
     if module is not None and any(p.requires_grad for p in module.parameters()):
         check.note(
-            f"the parameters of {type(module).__name__} are not checked: torch.func.functional_call "
-            "makes them inputs"
+            f"the parameters of {type(module).__name__} are not checked: "
+            "torch.func.functional_call makes them inputs"
         )
     report = check.report()
     if order == 1 or not report.passed:

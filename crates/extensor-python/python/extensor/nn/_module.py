@@ -256,7 +256,7 @@ class Module:
         if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Module)):
             raise TypeError(
                 f"{type(self).__name__}.forward(x, mode) returned {type(found).__name__}, expected "
-                "(y, module): define __call__(self, x, mode) for a module without running statistics"
+                "(y, module): without running statistics define __call__(self, x, mode)"
             )
         y, module = found
         if module is not self:
