@@ -131,7 +131,7 @@ fn each<T: Copy>(out: &mut [T], b: &[T], f: impl Fn(T, T) -> T) {
 pub fn bitwise<T: Word>(op: Bitwise, a: View<'_, T>, b: View<'_, T>, out: &mut [T]) {
     assert!([a.len(), b.len()] == [out.len(); 2], "bitwise: an input's length");
     let (a, b) = (Gather::new(&a), Gather::new(&b));
-    parallel_chunks(out, CHUNK, |start, out| {
+    parallel_chunks(out, CHUNK, &|start, out| {
         let mut other = [T::ZERO; BLOCK];
         for (k, out) in out.chunks_mut(BLOCK).enumerate() {
             let other = &mut other[..out.len()];
@@ -159,7 +159,7 @@ pub fn bitwise<T: Word>(op: Bitwise, a: View<'_, T>, b: View<'_, T>, out: &mut [
 pub fn top_bits<T: Word>(x: View<'_, T>, out: &mut [u8]) {
     assert_eq!(x.len(), out.len(), "top_bits: the length");
     let x = Gather::new(&x);
-    parallel_chunks(out, CHUNK, |start, out| {
+    parallel_chunks(out, CHUNK, &|start, out| {
         let mut block = [T::ZERO; BLOCK];
         for (k, out) in out.chunks_mut(BLOCK).enumerate() {
             let block = &mut block[..out.len()];

@@ -46,7 +46,7 @@ pub fn reader<'a, S: Source<W>, W>(view: View<'a, S>) -> impl Fn(usize, &mut [W]
 
 /// `out[i] = read(i)`, rounded to the type of `out`.
 pub fn cast<W: Native, T: Target<W>>(read: &Read<'_, W>, out: &mut [T]) {
-    parallel_chunks(out, CHUNK, |start, out| {
+    parallel_chunks(out, CHUNK, &|start, out| {
         let mut wide = [W::ZERO; BLOCK];
         for (k, out) in out.chunks_mut(BLOCK).enumerate() {
             let wide = &mut wide[..out.len()];

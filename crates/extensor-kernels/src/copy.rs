@@ -147,7 +147,7 @@ impl<T: Native> Copy<T> {
         if units <= together {
             task(0);
         } else {
-            parallel_for(units.div_ceil(together), task);
+            parallel_for(units.div_ceil(together), &task);
         }
     }
 

@@ -19,7 +19,7 @@ const CHUNK: usize = 64 * 1024;
 pub fn first_outside(index: &[i64], size: usize) -> Option<i64> {
     let outside = |&i: &i64| usize::try_from(i).map_or(true, |i| i >= size);
     let first = AtomicUsize::new(usize::MAX);
-    parallel_for(index.len().div_ceil(CHUNK), |t| {
+    parallel_for(index.len().div_ceil(CHUNK), &|t| {
         let start = t * CHUNK;
         let part = &index[start..(start + CHUNK).min(index.len())];
         // A sum has no early exit, and so vectorises.
@@ -81,7 +81,7 @@ pub fn take<T: Native>(x: View<'_, T>, axis: usize, index: &[i64], out: &mut [T]
     };
     let data = x.data();
     let rows = (CHUNK / run.size()).max(1);
-    parallel_chunks(out, rows * run.size(), |start, out| {
+    parallel_chunks(out, rows * run.size(), &|start, out| {
         for (row, out) in out.chunks_mut(run.size()).enumerate() {
             let mut number = start / run.size() + row;
             let mut at = x.offset() as isize;
@@ -124,7 +124,7 @@ pub fn gather<T: Native>(
     let mut strides: SmallVec<[isize; 6]> = SmallVec::from_slice(x.strides());
     strides[axis] = 0;
     let base = Gather::new(&View::new(x.data(), x.offset(), shape, &strides));
-    parallel_chunks(out, CHUNK, |start, out| {
+    parallel_chunks(out, CHUNK, &|start, out| {
         base.runs(start, out.len(), |done, at, count, stride| {
             let index = &index[start + done..start + done + count];
             let out = &mut out[done..done + count];
@@ -160,7 +160,7 @@ pub fn add_rows<T: Native + AddAssign>(
     // are long.
     let tasks = source.len().div_ceil(CHUNK).min(outer + outer * inner / 8);
     let each = rows.div_ceil(tasks.max(1));
-    parallel_chunks(out, each * inner, |start, out| {
+    parallel_chunks(out, each * inner, &|start, out| {
         let first = start / inner;
         let last = first + out.len() / inner;
         for o in first / size..last.div_ceil(size) {
@@ -201,7 +201,7 @@ pub fn add_lanes<T: Native + AddAssign>(
         return;
     }
     let together = (CHUNK / size.max(listed)).max(1);
-    parallel_chunks(out, together * size, |start, out| {
+    parallel_chunks(out, together * size, &|start, out| {
         for (k, out) in out.chunks_mut(size).enumerate() {
             let Some(from) = lane(start / size + k) else {
                 continue;
@@ -229,7 +229,7 @@ pub fn triangle<T: Native>(
     }
     let gather = Gather::new(&x);
     let together = (CHUNK / columns).max(1) * columns;
-    parallel_chunks(out, together, |start, out| {
+    parallel_chunks(out, together, &|start, out| {
         gather.read(start, out);
         for (i, row) in out.chunks_mut(columns).enumerate() {
             let number = (start / columns + i) % rows;

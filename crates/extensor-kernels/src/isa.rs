@@ -83,6 +83,16 @@ pub trait Kernel {
     type Output;
     /// Does the work.
     fn run(self) -> Self::Output;
+
+    /// Does the same work in a way that is quick to compile: for x86-64 without FMA, where every
+    /// fused multiply-add is a function call and wide registers would gain nothing.
+    #[inline(always)]
+    fn run_plainly(self) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.run()
+    }
 }
 
 /// Runs `kernel`, compiled for the best instruction set the machine has.
@@ -91,11 +101,12 @@ pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
     match isa() {
         // SAFETY: `isa` returns V4 only where every feature that `run_v4` enables was detected.
-        Isa::V4 => return unsafe { run_v4(kernel) },
+        Isa::V4 => unsafe { run_v4(kernel) },
         // SAFETY: likewise for V3 and `run_v3`.
-        Isa::V3 => return unsafe { run_v3(kernel) },
-        Isa::Base => {}
+        Isa::V3 => unsafe { run_v3(kernel) },
+        Isa::Base => kernel.run_plainly(),
     }
+    #[cfg(not(target_arch = "x86_64"))]
     kernel.run()
 }
 
@@ -107,8 +118,11 @@ pub fn dispatch_narrow<K: Kernel>(kernel: K) -> K::Output {
     if isa() >= Isa::V3 {
         // SAFETY: `isa` returns V3 or more only where every feature that `run_v3` enables was
         // detected.
-        return unsafe { run_v3(kernel) };
+        unsafe { run_v3(kernel) }
+    } else {
+        kernel.run_plainly()
     }
+    #[cfg(not(target_arch = "x86_64"))]
     kernel.run()
 }
 

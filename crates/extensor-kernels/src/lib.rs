@@ -3,6 +3,7 @@
 //! This crate knows slices, shapes and strides. It must not know what a tensor, an operation or a
 //! derivative is. SIMD, threads and every `unsafe` of the CPU live here.
 
+mod array;
 pub mod attention;
 pub mod bits;
 pub mod buffer;

@@ -4,6 +4,7 @@
 //! else into that form: it walks over strided and broadcast arrays in blocks that fit the first
 //! cache, widens reduced precisions there, and shares large work among threads.
 
+use crate::array::each;
 use crate::isa::{Kernel, dispatch, dispatch_narrow};
 use crate::math::{Float, TrigConstants};
 use crate::native::{Compute, Native};
@@ -68,10 +69,22 @@ trait Inline<I, O, const N: usize> {
 
 impl<I: Copy, O, const N: usize, G: Inline<I, O, N>> Kernel for Loop<'_, I, O, N, G> {
     type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.elements::<false>();
+    }
+
+    #[inline(always)]
+    fn run_plainly(self) {
+        self.elements::<true>();
+    }
+}
+
+impl<I: Copy, O, const N: usize, G: Inline<I, O, N>> Loop<'_, I, O, N, G> {
     // Plain indices instead of iterators: this is compiled once for every formula, type and
     // instruction set, and every adapter would be compiled along with it.
     #[inline(always)]
-    fn run(self) {
+    fn elements<const PLAINLY: bool>(self) {
         let Loop { x, out, g } = self;
         let len = out.len();
         let mut k = 0;
@@ -91,7 +104,8 @@ impl<I: Copy, O, const N: usize, G: Inline<I, O, N>> Kernel for Loop<'_, I, O, N
                 }
                 *out.get_unchecked_mut(i) = g.call(values);
             }
-            i += 1;
+            // What the compiler cannot see through it neither vectorises nor unrolls.
+            i = if PLAINLY { std::hint::black_box(i + 1) } else { i + 1 };
         }
     }
 }
@@ -163,7 +177,7 @@ where
             let large =
                 x[N - 1].iter().fold(false, |any, v| any | (Float::abs(*v) > T::TRIG_LIMIT));
             if large {
-                Loop { x, out, g: AsIs(self) }.run();
+                Loop { x, out, g: AsIs(self) }.run_plainly();
             } else {
                 dispatch(Loop { x, out, g: AsLane(&self.0) });
             }
@@ -274,6 +288,17 @@ pub fn map<T, O, const N: usize>(
     map_slices(block, slices, out);
 }
 
+/// The elements `start..start + len` of each. (`array::map` would be compiled anew, five functions
+/// deep, for each of the closures below.)
+#[inline]
+fn parts<'a, T, const N: usize>(x: &[&'a [T]; N], start: usize, len: usize) -> [&'a [T]; N] {
+    let mut parts: [&[T]; N] = [&[]; N];
+    for k in 0..N {
+        parts[k] = &x[k][start..start + len];
+    }
+    parts
+}
+
 /// [`map`] over slices.
 ///
 /// # Panics
@@ -288,23 +313,32 @@ pub fn map_slices<T, O, const N: usize>(
     O: Compute,
 {
     let len = out.len();
-    let shape = [len];
     let mut slices: [&[T::Wide]; N] = [&[]; N];
     for (slice, input) in slices.iter_mut().zip(inputs) {
         assert_eq!(input.len(), len, "map: an input's length differs from the output's");
         match T::as_wide(input) {
             Some(s) => *slice = s,
-            None => return map_packed(block, inputs.map(|x| View::new(x, 0, &shape, &[1])), out),
+            None => return map_converted(block, inputs, out),
         }
     }
     match O::as_wide_mut(out) {
         Some(out) if len <= CHUNK => block.run(slices, out),
         Some(out) if size_of_val(out) >= stream::FROM => map_streamed(block, slices, out),
-        Some(out) => parallel_chunks(out, CHUNK, |start, out| {
-            block.run(slices.map(|s| &s[start..start + out.len()]), out);
+        Some(out) => parallel_chunks(out, CHUNK, &|start, out| {
+            block.run(parts(&slices, start, out.len()), out);
         }),
-        None => map_packed(block, inputs.map(|x| View::new(x, 0, &shape, &[1])), out),
+        None => map_converted(block, inputs, out),
     }
+}
+
+/// [`map_slices`] where something has to be converted.
+fn map_converted<T: Compute, O: Compute, const N: usize>(
+    block: &dyn Block<T::Wide, O::Wide, N>,
+    inputs: [&[T]; N],
+    out: &mut [O],
+) {
+    let shape = [out.len()];
+    map_packed(block, each(inputs, |x| View::new(x, 0, &shape, &[1])), out);
 }
 
 /// [`map_slices`] for more results than the caches hold.
@@ -313,12 +347,12 @@ fn map_streamed<I: Native, O: Native, const N: usize>(
     inputs: [&[I]; N],
     out: &mut [O],
 ) {
-    parallel_chunks(out, CHUNK, |start, out| {
+    parallel_chunks(out, CHUNK, &|start, out| {
         let mut result = [O::ZERO; BLOCK];
         let stream = Stream::new();
         for (k, out) in out.chunks_mut(BLOCK).enumerate() {
             let (at, len) = (start + k * BLOCK, out.len());
-            block.run(inputs.map(|x| &x[at..at + len]), &mut result[..len]);
+            block.run(parts(&inputs, at, len), &mut result[..len]);
             stream.write(&result[..len], out);
         }
     });
@@ -333,9 +367,9 @@ fn map_packed<T: Compute, O: Compute, const N: usize>(
     if out.is_empty() {
         return;
     }
-    let gathers = inputs.each_ref().map(Gather::new);
-    let constants = gathers.each_ref().map(|g| g.constant().map(T::wide));
-    parallel_chunks(out, CHUNK, |start, out| {
+    let gathers = each(inputs.each_ref(), Gather::new);
+    let constants = each(gathers.each_ref(), |g| g.constant().map(T::wide));
+    parallel_chunks(out, CHUNK, &|start, out| {
         let mut raw = [T::ZERO; BLOCK];
         let mut wide = [[T::Wide::ZERO; BLOCK]; N];
         let mut result = [O::Wide::ZERO; BLOCK];
@@ -386,7 +420,7 @@ pub fn choose<T: Native>(condition: View<'_, u8>, a: View<'_, T>, b: View<'_, T>
         "choose: an input's length differs from the output's"
     );
     let (condition, a, b) = (Gather::new(&condition), Gather::new(&a), Gather::new(&b));
-    parallel_chunks(out, CHUNK, |start, out| {
+    parallel_chunks(out, CHUNK, &|start, out| {
         let mut mask = [0u8; BLOCK];
         let mut other = [T::ZERO; BLOCK];
         for (k, out) in out.chunks_mut(BLOCK).enumerate() {

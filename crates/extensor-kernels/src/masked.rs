@@ -49,7 +49,7 @@ where
     );
     let scale = T::Wide::ZERO.lit(scale);
     let (mask, x) = (Gather::new(&mask), Gather::new(&x));
-    parallel_chunks(out, CHUNK, |start, out| {
+    parallel_chunks(out, CHUNK, &|start, out| {
         let mut bits = [0u8; BLOCK];
         let mut raw = [T::ZERO; BLOCK];
         let mut wide = [T::Wide::ZERO; BLOCK];
@@ -155,7 +155,7 @@ pub fn random_mask(key: u64, p: f64, out: &mut [u8]) {
     let words = (1u64 << 32) as f64;
     // Rounded to a word; a share that is not all of them never drops all.
     let limit = (p * words).round().clamp(0.0, words - 1.0) as u32;
-    parallel_chunks(out, CHUNK, |start, out| {
+    parallel_chunks(out, CHUNK, &|start, out| {
         dispatch_narrow(Mask { key, first: (start / 4) as u64, limit, out });
     });
 }

@@ -208,13 +208,14 @@ impl Pool {
 /// Runs `task(0)`, …, `task(tasks - 1)`, on several threads when [`threads`] allows, in any order.
 ///
 /// Returns when all are done. A panic in a task is raised again here once the others have ended.
-pub fn parallel_for(tasks: usize, task: impl Fn(usize) + Sync) {
+// Compiled once, not for each of the hundreds of closures.
+pub fn parallel_for(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     let threads = threads().min(tasks);
     if threads <= 1 {
         (0..tasks).for_each(task);
         return;
     }
-    let erased: *const (dyn Fn(usize) + Sync + '_) = &task;
+    let erased: *const (dyn Fn(usize) + Sync + '_) = task;
     // SAFETY: only the lifetime is changed. `wait` below keeps `task` alive until every task that
     // may dereference the pointer has ended.
     let erased: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(erased) };
@@ -263,7 +264,7 @@ impl<T> Shared<T> {
 pub fn parallel_chunks<T: Send>(
     data: &mut [T],
     chunk: usize,
-    task: impl Fn(usize, &mut [T]) + Sync,
+    task: &(dyn Fn(usize, &mut [T]) + Sync),
 ) {
     let len = data.len();
     let chunk = chunk.max(1);
@@ -274,7 +275,7 @@ pub fn parallel_chunks<T: Send>(
         return;
     }
     let shared = Shared::new(data);
-    parallel_for(len.div_ceil(chunk), |i| {
+    parallel_for(len.div_ceil(chunk), &|i| {
         let start = i * chunk;
         let end = (start + chunk).min(len);
         // SAFETY: the parts `start..end` of different tasks lie in `data` and do not overlap.
@@ -292,7 +293,7 @@ mod tests {
             for tasks in [0, 1, 2, 7, 1000] {
                 let counts: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
                 with_threads(threads, || {
-                    parallel_for(tasks, |i| {
+                    parallel_for(tasks, &|i| {
                         counts[i].fetch_add(1, Ordering::Relaxed);
                     })
                 });
@@ -309,8 +310,8 @@ mod tests {
                     let total = AtomicUsize::new(0);
                     for _ in 0..50 {
                         with_threads(4, || {
-                            parallel_for(8, |_| {
-                                parallel_for(8, |i| {
+                            parallel_for(8, &|_| {
+                                parallel_for(8, &|i| {
                                     total.fetch_add(i, Ordering::Relaxed);
                                 })
                             })
@@ -325,11 +326,11 @@ mod tests {
     #[test]
     fn a_panic_in_a_task_reaches_the_caller_and_the_pool_survives() {
         let caught =
-            catch_unwind(|| with_threads(3, || parallel_for(10, |i| assert!(i != 7, "seven"))));
+            catch_unwind(|| with_threads(3, || parallel_for(10, &|i| assert!(i != 7, "seven"))));
         assert!(caught.is_err());
         let sum = AtomicUsize::new(0);
         with_threads(3, || {
-            parallel_for(10, |i| {
+            parallel_for(10, &|i| {
                 sum.fetch_add(i, Ordering::Relaxed);
             })
         });
@@ -340,7 +341,7 @@ mod tests {
     fn chunks_cover_a_slice_without_gaps() {
         let mut data = vec![0usize; 1003];
         with_threads(4, || {
-            parallel_chunks(&mut data, 10, |start, part| {
+            parallel_chunks(&mut data, 10, &|start, part| {
                 for (k, v) in part.iter_mut().enumerate() {
                     *v += start + k + 1;
                 }

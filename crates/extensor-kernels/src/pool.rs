@@ -94,7 +94,7 @@ impl Planes {
     /// Runs `work(plane)` for all planes, several to a task.
     fn each(&self, work: impl Fn(usize) + Sync) {
         let together = (TASK / self.input().max(self.output()).max(1)).max(1);
-        parallel_for(self.count.div_ceil(together), |task| {
+        parallel_for(self.count.div_ceil(together), &|task| {
             for plane in task * together..self.count.min((task + 1) * together) {
                 work(plane);
             }

@@ -5,6 +5,7 @@
 //! rows among threads and has the work compiled for each instruction set. It must not know what is
 //! done to a row.
 
+use crate::array::each;
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
@@ -27,6 +28,7 @@ const LONG: usize = 4 * 1024;
 ///
 /// # Panics
 /// If an array's length is not a multiple of `count`.
+#[inline]
 pub fn rows<T, K, const I: usize, const O: usize>(
     kernel: &K,
     count: usize,
@@ -36,6 +38,27 @@ pub fn rows<T, K, const I: usize, const O: usize>(
     T: Compute,
     K: Row<T::Wide, I, O>,
 {
+    all_rows(kernel, count, x, y);
+}
+
+/// Work on several rows, compiled for each instruction set: all that a kind of work adds to what is
+/// compiled once for all of them.
+trait Rows<W, const I: usize, const O: usize>: Sync {
+    fn run(&self, first: usize, count: usize, x: [&[W]; I], y: [&mut [W]; O]);
+}
+
+impl<W, K: Row<W, I, O>, const I: usize, const O: usize> Rows<W, I, O> for K {
+    fn run(&self, first: usize, count: usize, x: [&[W]; I], y: [&mut [W]; O]) {
+        dispatch(Chunk { kernel: self, first, count, x, y });
+    }
+}
+
+fn all_rows<T: Compute, const I: usize, const O: usize>(
+    kernel: &dyn Rows<T::Wide, I, O>,
+    count: usize,
+    x: [&[T]; I],
+    y: [&mut [T]; O],
+) {
     if count == 0 {
         return;
     }
@@ -43,65 +66,60 @@ pub fn rows<T, K, const I: usize, const O: usize>(
         assert!(len.is_multiple_of(count), "rows: {len} numbers are not {count} rows");
         len / count
     };
-    let x_len = x.map(|x| length(x.len()));
-    let y_len = y.each_ref().map(|y| length(y.len()));
+    let x_len = each(x, |x| length(x.len()));
+    let y_len = each(y.each_ref(), |y| length(y.len()));
     let longest = x_len.iter().chain(&y_len).copied().max().unwrap_or(1).max(1);
     let together = (CHUNK / longest).max(1);
     let bytes: usize = y.iter().map(|y| size_of_val(*y)).sum();
     let streamed = bytes >= stream::FROM && longest <= LONG;
-    let y = y.map(|y| Shared::new(y));
+    let y = each(y, |y| Shared::new(y));
     let task = |task: usize| {
         let (first, end) = (task * together, count.min((task + 1) * together));
         let mut inputs: [&[T]; I] = [&[]; I];
         for k in 0..I {
             inputs[k] = &x[k][first * x_len[k]..end * x_len[k]];
         }
-        // SAFETY: the rows `first..end` lie in the arrays, and no other task has them.
-        let outputs =
-            std::array::from_fn(|k| unsafe { y[k].part(first * y_len[k], end * y_len[k]) });
-        chunk::<T, K, I, O>(kernel, first, end - first, inputs, outputs, streamed);
+        let mut at = 0..;
+        let outputs = each(y.each_ref(), |y| {
+            let len = y_len[at.next().unwrap_or(0)];
+            // SAFETY: the rows `first..end` lie in the arrays, and no other task has them.
+            unsafe { y.part(first * len, end * len) }
+        });
+        chunk::<T, I, O>(kernel, first, end - first, inputs, outputs, streamed);
     };
     let tasks = count.div_ceil(together);
-    if tasks == 1 { task(0) } else { parallel_for(tasks, task) }
+    if tasks == 1 { task(0) } else { parallel_for(tasks, &task) }
 }
 
 /// [`rows`] for the `count` rows from `first` on, which the arrays hold.
-fn chunk<T, K, const I: usize, const O: usize>(
-    kernel: &K,
+fn chunk<T: Compute, const I: usize, const O: usize>(
+    kernel: &dyn Rows<T::Wide, I, O>,
     first: usize,
     count: usize,
     x: [&[T]; I],
     mut y: [&mut [T]; O],
     streamed: bool,
-) where
-    T: Compute,
-    K: Row<T::Wide, I, O>,
-{
+) {
     let mut x_wide: [&[T::Wide]; I] = [&[]; I];
     let direct =
         x.iter().zip(&mut x_wide).all(|(x, wide)| T::as_wide(x).map(|x| *wide = x).is_some());
     let direct = direct && y.iter_mut().all(|y| T::as_wide_mut(y).is_some());
     if direct && !streamed {
-        let y = y.map(|y| T::as_wide_mut(y).unwrap_or(&mut []));
-        return dispatch(Chunk { kernel, first, count, x: x_wide, y });
+        let y = each(y, |y| T::as_wide_mut(y).unwrap_or(&mut []));
+        return kernel.run(first, count, x_wide, y);
     }
     if direct {
-        return stream_chunk::<T, K, I, O>(kernel, first, count, x_wide, y);
+        return stream_chunk::<T, I, O>(kernel, first, count, x_wide, y);
     }
-    let mut x_room = x.map(|x| vec![T::Wide::ZERO; x.len() / count]);
-    let mut y_room = y.each_ref().map(|y| vec![T::Wide::ZERO; y.len() / count]);
+    let mut x_room = each(x, |x| vec![T::Wide::ZERO; x.len() / count]);
+    let mut y_room = each(y.each_ref(), |y| vec![T::Wide::ZERO; y.len() / count]);
     for row in 0..count {
         for (room, x) in x_room.iter_mut().zip(&x) {
             let len = room.len();
             T::widen(&x[row * len..(row + 1) * len], room);
         }
-        dispatch(Chunk {
-            kernel,
-            first: first + row,
-            count: 1,
-            x: x_room.each_ref().map(|x| &x[..]),
-            y: y_room.each_mut().map(|y| &mut y[..]),
-        });
+        let inputs = each(x_room.each_ref(), |x| &x[..]);
+        kernel.run(first + row, 1, inputs, each(y_room.each_mut(), |y| &mut y[..]));
         for (room, y) in y_room.iter().zip(&mut y) {
             let len = room.len();
             T::narrow(room, &mut y[row * len..(row + 1) * len]);
@@ -110,36 +128,29 @@ fn chunk<T, K, const I: usize, const O: usize>(
 }
 
 /// [`chunk`] for more results than the caches hold.
-fn stream_chunk<T, K, const I: usize, const O: usize>(
-    kernel: &K,
+fn stream_chunk<T: Compute, const I: usize, const O: usize>(
+    kernel: &dyn Rows<T::Wide, I, O>,
     first: usize,
     count: usize,
     x: [&[T::Wide]; I],
     y: [&mut [T]; O],
-) where
-    T: Compute,
-    K: Row<T::Wide, I, O>,
-{
-    let mut y = y.map(|y| T::as_wide_mut(y).unwrap_or(&mut []));
+) {
+    let mut y = each(y, |y| T::as_wide_mut(y).unwrap_or(&mut []));
     let length = |rows: &[T::Wide]| rows.len() / count;
     let longest = y.iter().map(|y| length(y)).max().unwrap_or(1).max(1);
     let together = (LONG / longest).max(1);
-    let mut room = y.each_ref().map(|y| vec![T::Wide::ZERO; length(y) * together]);
+    let mut room = each(y.each_ref(), |y| vec![T::Wide::ZERO; length(y) * together]);
     let stream = Stream::new();
     let mut row = 0;
     while row < count {
         let some = together.min(count - row);
         let part = |len: usize| row * len..(row + some) * len;
-        dispatch(Chunk {
-            kernel,
-            first: first + row,
-            count: some,
-            x: x.map(|x| &x[part(x.len() / count)]),
-            y: room.each_mut().map(|room| {
-                let len = room.len() / together * some;
-                &mut room[..len]
-            }),
+        let inputs = each(x, |x| &x[part(x.len() / count)]);
+        let outputs = each(room.each_mut(), |room| {
+            let len = room.len() / together * some;
+            &mut room[..len]
         });
+        kernel.run(first + row, some, inputs, outputs);
         for (room, y) in room.iter().zip(&mut y) {
             let len = y.len() / count;
             stream.write(&room[..len * some], &mut y[part(len)]);

@@ -47,7 +47,7 @@ impl Reading {
     /// The keys of all elements.
     pub fn keys<T: Word>(self, x: &[T]) -> Vec<u64> {
         let mut keys = vec![0; x.len()];
-        parallel_chunks(&mut keys, 4 * CHUNK, |start, keys| {
+        parallel_chunks(&mut keys, 4 * CHUNK, &|start, keys| {
             let part = &x[start..start + keys.len()];
             // Each loop knows what it reads.
             match self {
@@ -80,7 +80,7 @@ pub fn order(keys: &[u64], width: u32, length: usize, descending: bool, out: &mu
     let flip = if descending { u64::MAX >> (64 - width) } else { 0 };
     let rows = (CHUNK / length).max(1);
     let narrow = width <= 32 && length <= 1 << 32;
-    parallel_chunks(out, rows * length, |start, out| {
+    parallel_chunks(out, rows * length, &|start, out| {
         // A key and its position in one number: no two are equal, and their order is stable.
         let (mut short, mut long) = (Vec::new(), Vec::new());
         for (k, out) in out.chunks_mut(length).enumerate() {
@@ -113,7 +113,7 @@ pub fn order(keys: &[u64], width: u32, length: usize, descending: bool, out: &mu
 /// If `out` has another length than `values`.
 pub fn places(sorted: &[u64], values: &[u64], right: bool, out: &mut [i64]) {
     assert_eq!(values.len(), out.len(), "places: the length");
-    parallel_chunks(out, CHUNK, |start, out| {
+    parallel_chunks(out, CHUNK, &|start, out| {
         for (out, &value) in out.iter_mut().zip(&values[start..]) {
             let before = |&key: &u64| key < value || right && key == value;
             *out = sorted.partition_point(before) as i64;

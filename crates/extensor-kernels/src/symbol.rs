@@ -108,12 +108,12 @@ pub struct Program {
 impl Program {
     /// The steps of a formula of `N` variables.
     pub fn of<F: Formula<N>, const N: usize>(formula: &F) -> Program {
-        record(|x| formula.f(x))
+        record(&|x| formula.f(x))
     }
 
     /// Likewise of a formula that whole numbers have too.
     pub fn of_number<F: NumberFormula<N>, const N: usize>(formula: &F) -> Program {
-        record(|x| formula.f(x))
+        record(&|x| formula.f(x))
     }
 }
 
@@ -121,7 +121,7 @@ thread_local! {
     static STEPS: RefCell<Vec<Step>> = const { RefCell::new(Vec::new()) };
 }
 
-fn record<const N: usize>(formula: impl FnOnce([Symbol; N]) -> Symbol) -> Program {
+fn record<const N: usize>(formula: &dyn Fn([Symbol; N]) -> Symbol) -> Program {
     STEPS.with(|steps| steps.borrow_mut().clear());
     let variables = std::array::from_fn(|k| push(Step::Variable(k)));
     let result = formula(variables).0;

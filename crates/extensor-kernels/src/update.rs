@@ -9,6 +9,7 @@ mod rules;
 
 pub use rules::*;
 
+use crate::array::each;
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::number::Real;
@@ -165,10 +166,10 @@ pub fn update<T, G, const S: usize>(
         return;
     }
     let parameter = Parts::new(parameter, len);
-    let slots = slots.map(|slot| Parts::new(slot, len));
+    let slots = each(slots, |slot| Parts::new(slot, len));
     let gradient = Gather::new(&gradient);
     let arrays = Arrays { parameter, gradient, slots, scale };
-    parallel_for(len.div_ceil(CHUNK), |task| {
+    parallel_for(len.div_ceil(CHUNK), &|task| {
         let (start, end) = (task * CHUNK, (task * CHUNK + CHUNK).min(len));
         // SAFETY: the chunks of different tasks do not overlap, and lie below the length of all.
         unsafe { arrays.update(step, start, end) };
@@ -193,7 +194,7 @@ impl<T: Compute, G: Compute<Wide = T::Wide>, const S: usize> Arrays<'_, T, G, S>
             let end = (start + BLOCK).min(end);
             // SAFETY: the caller's promise; one block follows another.
             let (parameter, slots) = unsafe {
-                let slots = self.slots.each_ref().map(|slot| slot.part(start, end));
+                let slots = each(self.slots.each_ref(), |slot| slot.part(start, end));
                 (self.parameter.part(start, end), slots)
             };
             match self.gradient.slice(start, end - start).and_then(G::as_wide) {

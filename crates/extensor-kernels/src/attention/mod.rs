@@ -127,7 +127,7 @@ impl<W: Wide> Attention<'_, W> {
         if tasks == 1 || work < PARALLEL {
             return par::with_threads(1, || (0..tasks).for_each(task));
         }
-        par::parallel_for(tasks, |i| par::with_threads(1, || task(i)));
+        par::parallel_for(tasks, &|i| par::with_threads(1, || task(i)));
     }
 
     /// Whether no query of the block looks at any key of the block.

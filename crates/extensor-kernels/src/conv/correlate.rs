@@ -91,7 +91,7 @@ impl<T: Element> Correlation<'_, T> {
             par::with_threads(1, || (0..tasks).for_each(one));
         } else if tasks >= 4 * threads || work < 4 * TASK {
             let some = (TASK / work).clamp(1, tasks.div_ceil(threads));
-            par::parallel_for(tasks.div_ceil(some), |task| {
+            par::parallel_for(tasks.div_ceil(some), &|task| {
                 par::with_threads(1, || {
                     (task * some..tasks.min((task + 1) * some)).for_each(one);
                 });

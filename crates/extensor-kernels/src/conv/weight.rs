@@ -66,7 +66,7 @@ fn sum<T: Element>(geometry: &Geometry, grad: &[T], x: &[T], together: usize, su
     };
     let threads = par::threads();
     if threads > 1 && (tasks >= 2 * threads || few || work < PART) {
-        par::parallel_for(tasks, |task| par::with_threads(1, || one(task)));
+        par::parallel_for(tasks, &|task| par::with_threads(1, || one(task)));
     } else {
         (0..tasks).for_each(one);
     }
@@ -166,7 +166,7 @@ fn finish<T: Element>(geometry: &Geometry, few: bool, sums: &[T::Acc], dweight: 
     // In a product's sums, filters are the columns.
     let row = weights / geometry.filters;
     let (along, across) = if few { (1, row) } else { (geometry.filters, 1) };
-    par::parallel_chunks(dweight, TOGETHER * row, |start, out| {
+    par::parallel_chunks(dweight, TOGETHER * row, &|start, out| {
         scratch::with(out.len(), |wide: &mut [T::Acc]| {
             for (part, sums) in sums.chunks_exact(all).enumerate() {
                 let mut filter = start / row;

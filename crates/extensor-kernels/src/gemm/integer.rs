@@ -27,7 +27,7 @@ pub fn integers<T>(
         return;
     }
     let rows = (TASK / (k * n).max(1)).max(1);
-    parallel_chunks(out, rows * n, |start, out| {
+    parallel_chunks(out, rows * n, &|start, out| {
         for (i, out) in out.chunks_mut(n).enumerate() {
             let row = start / n + i;
             let (at_a, at_b) = (starts_a[row / m] + row % m * k, starts_b[row / m]);

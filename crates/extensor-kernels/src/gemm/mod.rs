@@ -244,7 +244,7 @@ pub fn matmul_batched<T: Element>(
     } else if batch >= 4 * threads || work < PARALLEL_BATCH {
         // Many products: each is computed by one thread, several small ones in a task.
         let together = (PARALLEL_BATCH / 4 / work).clamp(1, batch.div_ceil(threads));
-        par::parallel_for(batch.div_ceil(together), |task| {
+        par::parallel_for(batch.div_ceil(together), &|task| {
             par::with_threads(1, || {
                 (task * together..batch.min((task + 1) * together)).for_each(one);
             });

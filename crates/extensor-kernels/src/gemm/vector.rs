@@ -54,7 +54,7 @@ pub(super) unsafe fn product<T: Element>(
             dispatch(Sums { a, x, rows, depth: 0..k, group, by_columns, accumulate, y });
         };
         if parallel {
-            par::parallel_for(tasks, run);
+            par::parallel_for(tasks, &run);
         } else {
             (0..tasks).for_each(run);
         }
@@ -62,7 +62,7 @@ pub(super) unsafe fn product<T: Element>(
     }
     scratch::with(rows * segments, |sums: &mut [T::Acc]| {
         let part = Target { first: sums.as_mut_ptr(), row: rows, col: 1 };
-        par::parallel_for(tasks, |task| {
+        par::parallel_for(tasks, &|task| {
             let (block, at) = (task % blocks, task / blocks);
             let rows_here = block * height..rows.min((block + 1) * height);
             let depth = at * segment..k.min((at + 1) * segment);

@@ -65,7 +65,7 @@ impl Planes {
     fn each(&self, work: impl Fn(usize) + Sync) {
         let together = (TASK / (self.pieces * self.len).max(1)).max(1);
         let tasks = self.groups.div_ceil(together);
-        parallel_for(tasks, |task| {
+        parallel_for(tasks, &|task| {
             for group in task * together..self.groups.min((task + 1) * together) {
                 work(group);
             }

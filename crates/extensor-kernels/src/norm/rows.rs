@@ -71,7 +71,7 @@ where
     }
     let together = (TASK / len).max(1);
     let streamed = streamed(y, len);
-    crate::par::parallel_chunks(y, together * len, |start, y| {
+    crate::par::parallel_chunks(y, together * len, &|start, y| {
         let (first, x) = (start / len, &x[start..start + y.len()]);
         let run = |row, x: &[T::Wide], y: &mut [T::Wide]| {
             let (gamma, beta) = (shape.factors(gamma, row), shape.factors(beta, row));
@@ -364,7 +364,7 @@ pub fn backward<T: Compute>(
             let (dgamma, dbeta) = room.split_at_mut(lengths[0]);
             let mut partial = [dgamma, &mut dbeta[..lengths[1]]];
             let shared = partial.each_mut().map(|p| Shared::new(p));
-            parallel_for(tasks, |task| {
+            parallel_for(tasks, &|task| {
                 let (from, to) = (task * count / tasks, (task + 1) * count / tasks);
                 // SAFETY: each task has totals of its own.
                 let mut totals = [0, 1].map(|k| unsafe {

@@ -59,7 +59,7 @@ fn rows<T: Compute>(
     let walk = Walk::new(&x, reduced, true);
     let x = walk.gather(&x);
     let shared = Shared::new(out);
-    in_tasks(best.len(), each, |units| {
+    in_tasks(best.len(), each, &|units| {
         let mut room = Room::new();
         for k in units {
             let mut start = 0;
@@ -91,7 +91,7 @@ fn columns<T: Compute>(
     let x = walk.gather(&x);
     let results = best.len();
     let shared = Shared::new(out);
-    in_tasks(results.div_ceil(BLOCK), each * BLOCK.min(results), |units| {
+    in_tasks(results.div_ceil(BLOCK), each * BLOCK.min(results), &|units| {
         let mut room = Room::new();
         for block in units {
             let (start, end) = (block * BLOCK, ((block + 1) * BLOCK).min(results));

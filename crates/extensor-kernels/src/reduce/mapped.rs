@@ -47,7 +47,7 @@ fn sum_scaled<T: Floats, const N: usize>(
     let pieces = len.div_ceil(PIECE);
     let mut partial = vec![0.0; pieces];
     let shared = Shared::new(&mut partial);
-    in_tasks(pieces, PIECE, |units| {
+    in_tasks(pieces, PIECE, &|units| {
         let mut rooms = [(); N].map(|()| Room::new());
         let mut values = vec![T::Wide::ZERO; PIECE.min(len)];
         for unit in units {

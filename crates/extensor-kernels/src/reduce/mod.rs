@@ -256,12 +256,12 @@ impl<T: Compute> Room<T> {
 }
 
 /// Runs `unit(0)`, …, each about `each` numbers of work, several to a task.
-fn in_tasks(units: usize, each: usize, run: impl Fn(std::ops::Range<usize>) + Sync) {
+fn in_tasks(units: usize, each: usize, run: &(dyn Fn(std::ops::Range<usize>) + Sync)) {
     let together = (TASK / each.max(1)).max(1);
     if units <= together {
         return run(0..units);
     }
-    parallel_for(units.div_ceil(together), |task| {
+    parallel_for(units.div_ceil(together), &|task| {
         run(task * together..((task + 1) * together).min(units))
     });
 }
@@ -276,7 +276,7 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
         // Several short rows at a time.
         let together = (PACK / each).max(1);
         let shared = Shared::new(out);
-        in_tasks(results.div_ceil(together), together.min(results) * each, |units| {
+        in_tasks(results.div_ceil(together), together.min(results) * each, &|units| {
             let mut room = Room::new();
             let mut acc: SmallVec<[A; 8]> = SmallVec::new();
             for unit in units {
@@ -300,7 +300,7 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
         let direct = T::as_wide(&[]).is_some() && x.stretch() >= TOGETHER * CHUNK;
         let together = if direct { TOGETHER } else { 1 };
         let per_row = chunks.div_ceil(together);
-        in_tasks(self.results * per_row, CHUNK * together, |units| {
+        in_tasks(self.results * per_row, CHUNK * together, &|units| {
             let mut room = Room::new();
             for unit in units {
                 let (row, first) = (unit / per_row, unit % per_row * together);
@@ -353,7 +353,7 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
             partial.resize(chunks * results, self.fold.start());
         }
         let (whole, shared) = (Shared::new(out), Shared::new(&mut partial));
-        in_tasks(chunks * per_chunk, block * rows, |units| {
+        in_tasks(chunks * per_chunk, block * rows, &|units| {
             let mut room = Room::new();
             let mut acc: Vec<A> = Vec::new();
             let mut params: Vec<P> = Vec::new();

@@ -109,7 +109,7 @@ pub fn recurrence<T: Real + Native>(
     if size == 0 {
         return;
     }
-    parallel_chunks(out, (TASK / size).max(1) * size, |start, out| {
+    parallel_chunks(out, (TASK / size).max(1) * size, &|start, out| {
         for (k, out) in out.chunks_mut(size).enumerate() {
             let from = start + k * size;
             let (a, b) = (&a[from..from + size], &b[from..from + size]);
@@ -139,7 +139,7 @@ fn scan<T: Scans, const PRODUCT: bool>(x: View<'_, T>, axis: usize, reverse: boo
     let scan = Scan::<T, PRODUCT> { x: Gather::new(&x), rows: shape[axis], inner, reverse };
     let blocks = inner.div_ceil(BLOCK);
     let shared = Shared::new(out);
-    in_tasks(outer * blocks, scan.rows * inner.min(BLOCK), |units| {
+    in_tasks(outer * blocks, scan.rows * inner.min(BLOCK), &|units| {
         let mut room = Room::new();
         for unit in units {
             let start = unit % blocks * BLOCK;

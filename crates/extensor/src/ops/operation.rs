@@ -70,9 +70,7 @@ pub trait Operation: Boxed + Debug + Send + Sync + 'static {
     /// For a [`Class::General`]: the derivatives of the results along `tangents`, made of operations;
     /// `None` stands for a tangent that is zero. At least one is given.
     fn derivative(&self, _: &Forward<'_>) -> Result<Outputs> {
-        let (op, argument) = (self.record().name, "an input".into());
-        let reason = "the operation has no derivative along a tangent";
-        Err(Error::NotDifferentiable { op, argument, reason })
+        Err(no_derivative(self.record().name))
     }
 
     /// For a [`Class::General`]: how many numbers are summed on the way to one of an output, which
@@ -85,6 +83,12 @@ pub trait Operation: Boxed + Debug + Send + Sync + 'static {
     fn linear_part(&self) -> Option<Box<dyn Operation>> {
         None
     }
+}
+
+#[cold]
+fn no_derivative(op: &'static str) -> Error {
+    let reason = "the operation has no derivative along a tangent";
+    Error::NotDifferentiable { op, argument: "an input".into(), reason }
 }
 
 /// A call along whose inputs' tangents an operation is differentiated.
@@ -125,7 +129,7 @@ impl<'a> Backward<'a> {
     /// The gradient for the only input.
     #[inline]
     pub fn one(&self, grad: impl FnOnce() -> Result<Tensor>) -> Result<Grads> {
-        Ok(smallvec![if self.wanted[0] { Some(grad()?) } else { None }])
+        Ok(single(if self.wanted[0] { Some(grad()?) } else { None }))
     }
 
     /// The gradients for two inputs, each computed if wanted.
@@ -135,11 +139,22 @@ impl<'a> Backward<'a> {
         first: impl FnOnce() -> Result<Tensor>,
         second: impl FnOnce() -> Result<Tensor>,
     ) -> Result<Grads> {
-        Ok(smallvec![
+        Ok(pair(
             if self.wanted[0] { Some(first()?) } else { None },
             if self.wanted[1] { Some(second()?) } else { None },
-        ])
+        ))
     }
+}
+
+// Not for each rule again.
+#[inline(never)]
+fn single(grad: Option<Tensor>) -> Grads {
+    smallvec![grad]
+}
+
+#[inline(never)]
+fn pair(first: Option<Tensor>, second: Option<Tensor>) -> Grads {
+    smallvec![first, second]
 }
 
 /// The specification of a single output.

@@ -230,7 +230,17 @@ impl Tensor {
         op: &'static str,
         shape: Shape,
         dtype: DType,
-        fill: impl FnOnce(&mut [T]),
+        mut fill: impl FnMut(&mut [T]),
+    ) -> Result<Tensor> {
+        Self::build_by(op, shape, dtype, &mut fill)
+    }
+
+    /// [`build`](Self::build), compiled once for a type and not for each of hundreds of closures.
+    fn build_by<T: Native>(
+        op: &'static str,
+        shape: Shape,
+        dtype: DType,
+        fill: &mut dyn FnMut(&mut [T]),
     ) -> Result<Tensor> {
         debug_assert_eq!(size_of::<T>(), dtype.size());
         let len = shape.count(op)?;

@@ -120,7 +120,7 @@ impl Key {
 
     /// Elements `2i` and `2i + 1` come from block `i`.
     fn fill<T: Copy + Send>(self, out: &mut [T], pair: impl Fn([u64; 2]) -> [T; 2] + Sync) {
-        parallel_chunks(out, 16 * 1024, |start, part| {
+        parallel_chunks(out, 16 * 1024, &|start, part| {
             for (i, out) in part.chunks_mut(2).enumerate() {
                 let values = pair(words(self.0, (start / 2 + i) as u64));
                 out.copy_from_slice(&values[..out.len()]);

@@ -200,7 +200,7 @@ fn optionally<T: extensor_kernels::native::Native>(
     wanted: bool,
     shape: &Shape,
     dtype: DType,
-    fill: impl FnOnce(Option<&mut [T]>),
+    mut fill: impl FnMut(Option<&mut [T]>),
 ) -> Result<Option<Tensor>> {
     if wanted {
         return Tensor::build(op, shape.clone(), dtype, |out| fill(Some(out))).map(Some);

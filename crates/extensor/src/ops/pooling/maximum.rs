@@ -147,7 +147,7 @@ impl Operation for MaxPool2d {
         let Spec { shape, dtype } = specs.swap_remove(0);
         let mut y = no_float(op, dtype);
         let indices = Tensor::build(op, shape.clone(), DType::I64, |indices: &mut [i64]| {
-            y = match_float!(dtype, T => Tensor::build(op, shape, dtype, |y: &mut [T]| {
+            y = match_float!(dtype, T => Tensor::build(op, shape.clone(), dtype, |y: &mut [T]| {
                 pool::maximum(&planes, slice::<T>(&x), y, indices)
             }), else no_float(op, dtype));
         })?;

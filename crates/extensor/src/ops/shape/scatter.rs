@@ -386,7 +386,7 @@ impl Operation for OneHot {
         let output = match_bits!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
             let one = one.view::<T>().data()[0];
             let rows = (64 * 1024 / classes.max(1)).max(1);
-            parallel_chunks(out, rows * classes, |start, out| {
+            parallel_chunks(out, rows * classes, &|start, out| {
                 let list = &list[start / classes..];
                 for (row, &class) in out.chunks_mut(classes).zip(list) {
                     row.fill(0);
