@@ -261,6 +261,9 @@ blocks_for_all_numbers!(i8, i16, i32, i64, u8, u16, u32, u64);
 const CHUNK: usize = 64 * 1024;
 /// Elements that are packed or widened at a time.
 const BLOCK: usize = 1024;
+/// Elements that are made before they are written past the caches: few, so that reading and writing
+/// alternate often enough to go on side by side.
+const STREAMED: usize = 256;
 
 /// `out[i] = block(inputs[0][i], …)` over arrays of one shape, in row-major order.
 ///
@@ -348,10 +351,10 @@ fn map_streamed<I: Native, O: Native, const N: usize>(
     out: &mut [O],
 ) {
     parallel_chunks(out, CHUNK, &|start, out| {
-        let mut result = [O::ZERO; BLOCK];
+        let mut result = [O::ZERO; STREAMED];
         let stream = Stream::new();
-        for (k, out) in out.chunks_mut(BLOCK).enumerate() {
-            let (at, len) = (start + k * BLOCK, out.len());
+        for (k, out) in out.chunks_mut(STREAMED).enumerate() {
+            let (at, len) = (start + k * STREAMED, out.len());
             block.run(parts(&inputs, at, len), &mut result[..len]);
             stream.write(&result[..len], out);
         }

@@ -20,6 +20,8 @@ pub trait Row<W, const I: usize, const O: usize>: Sync {
 
 /// Numbers that a task takes at a time, nearly.
 const CHUNK: usize = 32 * 1024;
+/// Numbers that are made before they are written past the caches, nearly.
+const MADE: usize = 256;
 /// Numbers of a row that is not too long to be made in the first cache and copied from there.
 const LONG: usize = 4 * 1024;
 
@@ -138,7 +140,7 @@ fn stream_chunk<T: Compute, const I: usize, const O: usize>(
     let mut y = each(y, |y| T::as_wide_mut(y).unwrap_or(&mut []));
     let length = |rows: &[T::Wide]| rows.len() / count;
     let longest = y.iter().map(|y| length(y)).max().unwrap_or(1).max(1);
-    let together = (LONG / longest).max(1);
+    let together = (MADE / longest).max(1);
     let mut room = each(y.each_ref(), |y| vec![T::Wide::ZERO; length(y) * together]);
     let stream = Stream::new();
     let mut row = 0;
@@ -177,10 +179,6 @@ impl<W, K: Row<W, I, O>, const I: usize, const O: usize> Kernel for Chunk<'_, W,
             while k < I {
                 let len = self.x[k].len() / self.count;
                 x[k] = &self.x[k][row * len..(row + 1) * len];
-                // With several streams of memory it was no faster.
-                if I == 1 {
-                    stream::ask_for_next(x[k]);
-                }
                 k += 1;
             }
             let count = self.count;

@@ -7,6 +7,7 @@
 use crate::native::Native;
 use crate::number::Real;
 use crate::rows::Row;
+use crate::stream::{PIECE, ask_ahead};
 
 /// How many numbers are added side by side.
 const LANES: usize = 32;
@@ -157,8 +158,12 @@ impl<W: Real + Native> Row<W, 1, 1> for Softmax {
             let (x, y) = (&x[start..end], &mut y[start..end]);
             let mut i = 0;
             while i < x.len() {
-                y[i] = (x[i] - top).exp();
-                i += 1;
+                let stop = x.len().min(i + PIECE);
+                ask_ahead(&x[i..stop], len);
+                while i < stop {
+                    y[i] = (x[i] - top).exp();
+                    i += 1;
+                }
             }
             total.add(sum_block(y));
             start = end;
@@ -224,8 +229,13 @@ impl<W: Real + Native> Row<W, 2, 1> for SoftmaxGradient {
         let mean = total.value();
         let mut i = 0;
         while i < len {
-            dx[i] = y[i] * (g[i] - mean);
-            i += 1;
+            let stop = len.min(i + PIECE);
+            ask_ahead(&g[i..stop], len);
+            ask_ahead(&y[i..stop], len);
+            while i < stop {
+                dx[i] = y[i] * (g[i] - mean);
+                i += 1;
+            }
         }
     }
 }

@@ -4,6 +4,8 @@
 //! store reads the line that it is about to overwrite, which is a third of the traffic of a simple
 //! formula. Results are made in a small buffer that stays in the first cache, and copied from there.
 
+#[cfg(target_arch = "x86_64")]
+use crate::isa::{Isa, isa};
 use crate::native::Native;
 
 /// From so many bytes of results on they are written past the caches.
@@ -29,19 +31,18 @@ pub(crate) fn ask<const TO_WRITE: bool>(place: *const u8) {
     let _ = place;
 }
 
-/// Asks for as much memory as `row` takes, right behind it: the next row, which is wanted as soon as
-/// this one has been looked at several times. Rows that would fill the first cache are left alone.
+/// Numbers of a row that are worked on before more of the next row is asked for.
+pub(crate) const PIECE: usize = 128;
+
+/// Asks for the numbers that lie `ahead` numbers behind those of `piece`: the same piece of the next
+/// row, say, which is wanted as soon as this one has been looked at several times. Asked for all at
+/// once a row would be waited for; a piece at a time it arrives while this one is worked on.
 #[inline(always)]
-pub(crate) fn ask_for_next<T>(row: &[T]) {
-    const MOST: usize = 8 * 1024;
-    let bytes = size_of_val(row);
-    if bytes > MOST {
-        return;
-    }
-    let next = row.as_ptr().cast::<u8>().wrapping_add(bytes);
+pub(crate) fn ask_ahead<T>(piece: &[T], ahead: usize) {
+    let (start, bytes) = (piece.as_ptr().wrapping_add(ahead).cast::<u8>(), size_of_val(piece));
     let mut at = 0;
     while at < bytes {
-        ask::<false>(next.wrapping_add(at));
+        ask::<false>(start.wrapping_add(at));
         at += LINE;
     }
 }
@@ -57,32 +58,65 @@ impl Stream {
     /// Copies a slice to another of the same length.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn write<T: Native>(&self, from: &[T], to: &mut [T]) {
-        use std::arch::x86_64::{_mm_loadu_si128, _mm_stream_si128};
         assert!(from.len() == to.len(), "stream: {} numbers to {}", from.len(), to.len());
-        let each = 16 / size_of::<T>();
-        let aligned = to.as_ptr().addr().is_multiple_of(16);
-        let whole = if aligned { to.len() / each * each } else { 0 };
-        let (source, target) = (from.as_ptr(), to.as_mut_ptr());
-        let mut i = 0;
-        while i < whole {
-            // SAFETY: `i..i + each` is within both slices, which do not overlap, and spans 16 bytes
-            // of a type that has no padding. `target` is a multiple of 16 and so is `i` times the
-            // size of a number. `_mm_stream_si128` needs SSE2, which every processor of the
-            // architecture has; what it writes is ordered before later stores by the fence in
-            // `drop`, and this thread sees it at once.
-            unsafe {
-                let value = _mm_loadu_si128(source.add(i).cast());
-                _mm_stream_si128(target.add(i).cast(), value);
+        let wide = isa() == Isa::V4;
+        let unit = if wide { LINE } else { 16 };
+        let aligned = to.as_ptr().addr().is_multiple_of(unit);
+        let whole = if aligned { to.len() / (unit / size_of::<T>()) } else { 0 };
+        let (source, target) = (from.as_ptr().cast(), to.as_mut_ptr().cast());
+        // SAFETY: `whole` units are within both slices, which do not overlap, and are numbers of a
+        // type that has no padding. `target` is a multiple of the unit. The instructions of V4 were
+        // detected; SSE2 every processor of the architecture has.
+        unsafe {
+            if wide {
+                lines(source, target, whole);
+            } else {
+                quarters(source, target, whole);
             }
-            i += each;
         }
-        to[whole..].copy_from_slice(&from[whole..]);
+        let done = whole * (unit / size_of::<T>());
+        to[done..].copy_from_slice(&from[done..]);
     }
 
     /// Copies a slice to another of the same length.
     #[cfg(not(target_arch = "x86_64"))]
     pub(crate) fn write<T: Native>(&self, from: &[T], to: &mut [T]) {
         to.copy_from_slice(from);
+    }
+}
+
+/// Copies whole lines. One store fills one: with smaller ones, each holds up a buffer that reading
+/// memory could use.
+///
+/// # Safety
+/// There must be `count` lines at both addresses, which do not overlap; `to` must be a multiple of a
+/// line. What is written is ordered before later stores by the fence of [`Stream`]'s drop only.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn lines(from: *const u8, to: *mut u8, count: usize) {
+    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
+    for i in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let value = _mm512_loadu_si512(from.add(i * LINE).cast());
+            _mm512_stream_si512(to.add(i * LINE).cast(), value);
+        }
+    }
+}
+
+/// [`lines`] in units of 16 bytes.
+///
+/// # Safety
+/// Likewise.
+#[cfg(target_arch = "x86_64")]
+unsafe fn quarters(from: *const u8, to: *mut u8, count: usize) {
+    use std::arch::x86_64::{_mm_loadu_si128, _mm_stream_si128};
+    for i in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let value = _mm_loadu_si128(from.add(i * 16).cast());
+            _mm_stream_si128(to.add(i * 16).cast(), value);
+        }
     }
 }
 

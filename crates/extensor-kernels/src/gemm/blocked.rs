@@ -172,7 +172,7 @@ impl<R: Real> Block<R> {
             if threads == 1 {
                 (0..tasks).for_each(task);
             } else {
-                par::parallel_for(tasks, &task);
+                par::parallel_for(tasks, task);
             }
         };
         let cut = Cut::new::<R>(m, n, self.stretch.min(k), threads);

@@ -162,7 +162,7 @@ unsafe impl<W: Wide> Terms<2> for PulledLong<'_, W> {
 const LONG: usize = 128;
 
 /// Numbers between which memory is asked for.
-const PART: usize = 128;
+const PART: usize = 256;
 
 /// All gradients of a long row.
 struct PullAll<'a, W> {

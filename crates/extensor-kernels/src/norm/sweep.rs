@@ -100,7 +100,7 @@ unsafe fn sums<W: Wide, R: Row<W, K>, const K: usize>(row: R) -> [f64; K] {
         }
         let mut k = 0;
         while k < K {
-            found[k] += joined(&mut lanes[k]);
+            found[k] += joined(lanes[k]);
             k += 1;
         }
     }
@@ -108,9 +108,9 @@ unsafe fn sums<W: Wide, R: Row<W, K>, const K: usize>(row: R) -> [f64; K] {
 }
 
 /// The sum of all lanes. The compiler must not see it where they are filled: it would arrange that
-/// loop for this one.
+/// loop for this one. Nor must it have to keep them in memory for this, number by number.
 #[inline(never)]
-fn joined<W: Wide>(lanes: &mut [W; LANES]) -> f64 {
+fn joined<W: Wide>(mut lanes: [W; LANES]) -> f64 {
     for half in [LANES / 2, LANES / 4] {
         for l in 0..half {
             lanes[l] = lanes[l] + lanes[l + half];

@@ -47,7 +47,7 @@ const NARROW: usize = PACK / LANES;
 /// Results that are folded side by side where there are more.
 const BLOCK: usize = 512;
 /// Chunks that are folded side by side: reading at several places at once is faster.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 16;
 /// Numbers that are worth a task of their own.
 const TASK: usize = 64 * 1024;
 
