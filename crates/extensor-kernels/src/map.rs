@@ -355,7 +355,12 @@ fn map_streamed<I: Native, O: Native, const N: usize>(
         let stream = Stream::new();
         for (k, out) in out.chunks_mut(STREAMED).enumerate() {
             let (at, len) = (start + k * STREAMED, out.len());
-            block.run(parts(&inputs, at, len), &mut result[..len]);
+            let parts = parts(&inputs, at, len);
+            // With several inputs it gained little, and heavy formulas lost by it.
+            if let [part] = parts[..] {
+                stream::ask_ahead(part, 2 * STREAMED);
+            }
+            block.run(parts, &mut result[..len]);
             stream.write(&result[..len], out);
         }
     });
