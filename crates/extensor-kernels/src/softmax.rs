@@ -197,8 +197,12 @@ impl<W: Real + Native> Row<W, 1, 1> for LogSoftmax {
             tops = tops + sum_block(y);
             let mut i = 0;
             while i < x.len() {
-                y[i] = W::select(x[i].eq(top), zero, (x[i] - top).exp());
-                i += 1;
+                let stop = x.len().min(i + PIECE);
+                ask_ahead(&x[i..stop], len);
+                while i < stop {
+                    y[i] = W::select(x[i].eq(top), zero, (x[i] - top).exp());
+                    i += 1;
+                }
             }
             total.add(sum_block(y));
             start = end;

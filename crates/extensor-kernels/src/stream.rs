@@ -36,9 +36,14 @@ pub(crate) const PIECE: usize = 128;
 
 /// Asks for the numbers that lie `ahead` numbers behind those of `piece`: the same piece of the next
 /// row, say, which is wanted as soon as this one has been looked at several times. Asked for all at
-/// once a row would be waited for; a piece at a time it arrives while this one is worked on.
+/// once a row would be waited for; a piece at a time it arrives while this one is worked on. What lies
+/// further ahead than the first cache reaches is left alone: it would be gone again before its turn.
 #[inline(always)]
 pub(crate) fn ask_ahead<T>(piece: &[T], ahead: usize) {
+    const FAR: usize = 8 * 1024;
+    if ahead > FAR / size_of::<T>() {
+        return;
+    }
     let (start, bytes) = (piece.as_ptr().wrapping_add(ahead).cast::<u8>(), size_of_val(piece));
     let mut at = 0;
     while at < bytes {
