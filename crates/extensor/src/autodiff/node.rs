@@ -5,7 +5,7 @@
 //! walking and dropping are loops: a chain of a million calls is fine.
 
 use crate::gradients::add_to;
-use crate::operation::{Operation, backward_of_call, husk};
+use crate::operation::{Grads, Operation, backward_of_call, husk};
 use crate::{DType, Result, Shape, Tensor};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -23,9 +23,7 @@ pub(crate) struct Node {
 
 pub(super) struct Call {
     pub op: Box<dyn Operation>,
-    /// Where each input comes from, if it is to be differentiated by.
-    pub parents: SmallVec<[Option<Parent>; 3]>,
-    pub inputs: SmallVec<[Saved; 3]>,
+    pub inputs: SmallVec<[Argument; 3]>,
     pub outputs: SmallVec<[Saved; 1]>,
     /// How many of the outputs have gradients.
     pub results: usize,
@@ -33,7 +31,15 @@ pub(super) struct Call {
     pub at: &'static Location<'static>,
 }
 
+/// An input of a call.
+pub(super) struct Argument {
+    pub saved: Saved,
+    /// Where it comes from, if it is to be differentiated by.
+    pub parent: Option<Parent>,
+}
+
 /// An output of an earlier call.
+#[derive(Clone)]
 pub(super) struct Parent {
     pub node: Arc<Node>,
     pub output: usize,
@@ -42,25 +48,33 @@ pub(super) struct Parent {
 /// A tensor of a call: itself if the rule reads it, otherwise what it looked like.
 pub(super) enum Saved {
     Whole(Tensor),
+    /// Like the only result, and so like the gradient that arrives there.
+    Alike,
     Husk(Box<(Shape, DType)>),
 }
 
-/// Bytes up to which a tensor is kept although it is not needed: a husk takes as much.
-const SMALL: usize = 1024;
-
 impl Saved {
-    pub fn new(x: &Tensor, needed: bool) -> Saved {
-        if needed || x.len() * x.dtype().size() <= SMALL {
-            Saved::Whole(x.clone())
-        } else {
-            Saved::Husk(Box::new((x.shape().clone(), x.dtype())))
+    /// What to save of `x` for a rule that does or does not need it; `result` is the only one.
+    #[inline]
+    pub fn new(x: &Tensor, needed: bool, result: Option<&Tensor>) -> Saved {
+        if needed {
+            return Saved::Whole(x.clone());
+        }
+        match result {
+            Some(result) if is_like(x, result) => Saved::Alike,
+            _ => Saved::Husk(Box::new((x.shape().clone(), x.dtype()))),
         }
     }
 
-    /// The tensor, or the next of those that stand for what was not saved.
-    fn or<'a>(&'a self, husks: &mut impl Iterator<Item = &'a Tensor>) -> Option<&'a Tensor> {
+    /// The tensor, or what stands for it.
+    fn or<'a>(
+        &'a self,
+        alike: &'a Option<Tensor>,
+        husks: &mut std::slice::Iter<'a, Tensor>,
+    ) -> Option<&'a Tensor> {
         match self {
             Saved::Whole(x) => Some(x),
+            Saved::Alike => alike.as_ref(),
             Saved::Husk(_) => husks.next(),
         }
     }
@@ -68,9 +82,15 @@ impl Saved {
     fn zeros(&self) -> Result<Tensor> {
         match self {
             Saved::Whole(x) => Tensor::constant(0.0, x.shape(), x.dtype()),
+            Saved::Alike => unreachable!("a call is reached by a gradient for its only result"),
             Saved::Husk(look) => Tensor::constant(0.0, &look.0, look.1),
         }
     }
+}
+
+#[inline]
+fn is_like(x: &Tensor, other: &Tensor) -> bool {
+    x.dtype() == other.dtype() && x.shape() == other.shape()
 }
 
 impl Node {
@@ -98,7 +118,20 @@ type Rest = SmallVec<[Arc<Node>; 4]>;
 
 fn take_parents(call: &mut Option<Call>, rest: &mut Rest) {
     if let Some(call) = call {
-        rest.extend(call.parents.drain(..).flatten().map(|parent| parent.node));
+        for input in &mut call.inputs {
+            if let Some(parent) = input.parent.take() {
+                rest.push(parent.node);
+            }
+        }
+    }
+}
+
+/// Where an input of the call comes from: its own link if nobody else holds the call.
+#[inline]
+fn parent(node: &mut Arc<Node>, input: usize) -> Option<Parent> {
+    match Arc::get_mut(node) {
+        Some(node) => node.call.as_mut()?.inputs[input].parent.take(),
+        None => node.call.as_ref()?.inputs[input].parent.clone(),
     }
 }
 
@@ -120,7 +153,7 @@ pub(super) struct Walk {
 
 impl Walk {
     /// Adds a gradient for an output of a call.
-    pub fn add(&mut self, node: &Arc<Node>, output: usize, grad: Tensor) -> Result<()> {
+    pub fn add(&mut self, node: Arc<Node>, output: usize, grad: Tensor) -> Result<()> {
         if node.call.is_none() {
             let sum = match self.arguments.remove(&node.id) {
                 Some(sum) => add_to(sum, &grad)?,
@@ -142,19 +175,22 @@ impl Walk {
     }
 
     /// Where the gradients of a call are added up.
-    fn place(&mut self, node: &Arc<Node>) -> &mut Pending {
+    fn place(&mut self, node: Arc<Node>) -> &mut Pending {
         let id = node.id;
         let above = match &self.newest {
             Some(newest) => id > newest.node.id,
             None => self.pending.last_key_value().is_none_or(|(&last, _)| id > last),
         };
-        let new = || Pending { node: node.clone(), grads: SmallVec::new() };
-        if above && let Some(older) = self.newest.replace(new()) {
-            self.pending.insert(older.node.id, older);
+        let new = |node| Pending { node, grads: SmallVec::new() };
+        if above {
+            if let Some(older) = self.newest.take() {
+                self.pending.insert(older.node.id, older);
+            }
+            return self.newest.insert(new(node));
         }
         match &mut self.newest {
             Some(newest) if newest.node.id == id => newest,
-            _ => self.pending.entry(id).or_insert_with(new),
+            _ => self.pending.entry(id).or_insert_with(|| new(node)),
         }
     }
 
@@ -165,12 +201,14 @@ impl Walk {
     /// Calls the rules, newest first, until only arguments are left; returns their gradients by
     /// number. A call that nobody else holds is freed as soon as its rule has run.
     pub fn finish(mut self) -> Result<BTreeMap<u64, Tensor>> {
-        while let Some(Pending { node, grads }) = self.take_newest() {
+        let mut alike = None;
+        while let Some(Pending { mut node, grads }) = self.take_newest() {
             let Some(call) = &node.call else { continue };
-            let found = call.gradients(grads)?;
-            for (parent, grad) in call.parents.iter().zip(found) {
-                if let (Some(parent), Some(grad)) = (parent, grad) {
-                    self.add(&parent.node, parent.output, grad)?;
+            let found = call.gradients(grads, &mut alike)?;
+            for (i, grad) in found.into_iter().enumerate() {
+                let Some(grad) = grad else { continue };
+                if let Some(Parent { node, output }) = parent(&mut node, i) {
+                    self.add(node, output, grad)?;
                 }
             }
         }
@@ -179,24 +217,45 @@ impl Walk {
 }
 
 impl Call {
-    fn gradients(&self, grads: SmallVec<[Option<Tensor>; 1]>) -> Result<crate::operation::Grads> {
+    /// The gradients for the inputs. `alike` stands for what looks like the only result: one is
+    /// made where the last call's does not fit.
+    fn gradients(
+        &self,
+        grads: SmallVec<[Option<Tensor>; 1]>,
+        alike: &mut Option<Tensor>,
+    ) -> Result<Grads> {
         let mut given: SmallVec<[Tensor; 1]> = SmallVec::new();
         let mut grads = grads.into_iter();
         for saved in &self.outputs[..self.results] {
-            given.push(grads.next().flatten().map_or_else(|| saved.zeros(), Ok)?);
+            given.push(match grads.next().flatten() {
+                Some(grad) => grad,
+                None => saved.zeros()?,
+            });
         }
-        let mut husks: SmallVec<[Tensor; 4]> = SmallVec::new();
-        for saved in self.inputs.iter().chain(&self.outputs) {
+        if !alike.as_ref().is_some_and(|x| is_like(x, &given[0])) {
+            *alike = Some(husk(given[0].shape(), given[0].dtype())?);
+        }
+        let mut husks: SmallVec<[Tensor; 3]> = SmallVec::new();
+        for saved in self.inputs.iter().map(|input| &input.saved).chain(&self.outputs) {
             if let Saved::Husk(look) = saved {
                 husks.push(husk(&look.0, look.1)?);
             }
         }
         let mut husks = husks.iter();
         let mut inputs: SmallVec<[&Tensor; 3]> = SmallVec::new();
-        inputs.extend(self.inputs.iter().filter_map(|saved| saved.or(&mut husks)));
+        let mut wanted: SmallVec<[bool; 4]> = SmallVec::new();
+        for input in &self.inputs {
+            if let Some(x) = input.saved.or(alike, &mut husks) {
+                inputs.push(x);
+            }
+            wanted.push(input.parent.is_some());
+        }
         let mut outputs: SmallVec<[&Tensor; 1]> = SmallVec::new();
-        outputs.extend(self.outputs.iter().filter_map(|saved| saved.or(&mut husks)));
-        let wanted: SmallVec<[bool; 4]> = self.parents.iter().map(Option::is_some).collect();
+        for saved in &self.outputs {
+            if let Some(y) = saved.or(alike, &mut husks) {
+                outputs.push(y);
+            }
+        }
         let given: SmallVec<[&Tensor; 1]> = given.iter().collect();
         backward_of_call(&*self.op, &given, &inputs, &outputs, &wanted, self.at)
     }

@@ -60,7 +60,7 @@ pub(super) fn transposed(op: &dyn Operation, call: &Backward<'_>) -> Result<Grad
     let mut walk = Walk::default();
     for (y, grad) in along.iter().zip(call.grads) {
         if let (_, Some(Mark::Reverse { node, output })) = unwrap(y, level) {
-            walk.add(node, *output, ops::cast(grad, y.dtype())?)?;
+            walk.add(node.clone(), *output, ops::cast(grad, y.dtype())?)?;
         }
     }
     drop(along);

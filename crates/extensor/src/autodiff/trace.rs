@@ -1,6 +1,6 @@
 //! Traced tensors, and what an operation on them does.
 
-use super::node::{Call, Node, Parent, Saved};
+use super::node::{Argument, Call, Node, Parent, Saved};
 use crate::operation::{self, Operation, Outputs, forward_derivative, input_name};
 use crate::record::Class;
 use crate::{Error, Result, Tensor};
@@ -112,37 +112,42 @@ pub(super) fn note(
     level: u64,
     values: &[&Tensor],
     marks: &[Option<&Mark>],
-    outputs: Outputs,
+    mut outputs: Outputs,
     at: &'static Location<'static>,
 ) -> Outputs {
     let record = op.record();
     let results = record.results(outputs.len());
-    let mut parents: SmallVec<[Option<Parent>; 3]> = SmallVec::new();
-    for mark in marks {
-        parents.push(match mark {
+    let needs = record.needs;
+    let only = if results == 1 { outputs.first() } else { None };
+    let mut arguments: SmallVec<[Argument; 3]> = SmallVec::new();
+    for (i, (x, mark)) in values.iter().zip(marks).enumerate() {
+        let saved = Saved::new(x, needs.inputs() || !record.differentiable_input(i), only);
+        let parent = match mark {
             Some(Mark::Reverse { node, output }) => {
                 Some(Parent { node: node.clone(), output: *output })
             }
             _ => None,
-        });
-    }
-    let needs = record.needs;
-    let mut inputs: SmallVec<[Saved; 3]> = SmallVec::new();
-    for (i, x) in values.iter().enumerate() {
-        inputs.push(Saved::new(x, needs.inputs() || !record.differentiable_input(i)));
+        };
+        arguments.push(Argument { saved, parent });
     }
     let mut saved: SmallVec<[Saved; 1]> = SmallVec::new();
     for (k, y) in outputs.iter().enumerate() {
-        saved.push(Saved::new(y, needs.output(k, results)));
+        saved.push(Saved::new(y, needs.output(k, results), only));
     }
     let node =
-        Node::new(Some(Call { op: op.boxed(), parents, inputs, outputs: saved, results, at }));
-    let wrap = |(output, value): (usize, Tensor)| {
-        if output >= results || !value.dtype().is_float() {
-            return value;
-        }
-        let mark = Mark::Reverse { node: node.clone(), output };
-        Tensor::from_traced(Traced { level, value, mark })
+        Node::new(Some(Call { op: op.boxed(), inputs: arguments, outputs: saved, results, at }));
+    let wrap = |value: Tensor, node: Arc<Node>, output: usize| {
+        Tensor::from_traced(Traced { level, value, mark: Mark::Reverse { node, output } })
+    };
+    // One output, mostly: the only link goes to it.
+    if outputs.len() == 1 {
+        let value = outputs.swap_remove(0);
+        outputs.push(wrap(value, node, 0));
+        return outputs;
+    }
+    let wrap = |(output, value): (usize, Tensor)| match value.dtype().is_float() {
+        true if output < results => wrap(value, node.clone(), output),
+        _ => value,
     };
     outputs.into_iter().enumerate().map(wrap).collect()
 }

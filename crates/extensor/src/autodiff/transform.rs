@@ -102,7 +102,7 @@ impl<A: Tree, B: Tree> Pullback<A, B> {
         for ((y, grad), root) in wanted.iter().zip(given).zip(&self.roots) {
             fits("vjp", "the results' gradient", grad, y)?;
             if let Some((node, output)) = root {
-                walk.add(node, *output, grad.clone())?;
+                walk.add(node.clone(), *output, grad.clone())?;
             }
         }
         Ok(walk)

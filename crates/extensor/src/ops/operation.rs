@@ -240,7 +240,6 @@ pub(crate) fn backward_of_call(
     at: &'static Location<'static>,
 ) -> Result<Grads> {
     let record = op.record();
-    let name = backward_name(record);
     let call = Backward { grads, inputs, outputs, wanted };
     let traced = |list: &[&Tensor]| list.iter().any(|x| x.is_traced());
     let mut result = if traced(grads) || traced(inputs) || traced(outputs) {
@@ -248,12 +247,13 @@ pub(crate) fn backward_of_call(
     } else {
         op.backward(&call)?
     };
-    debug_assert_eq!(result.len(), inputs.len(), "{name}: a gradient for each input");
+    debug_assert_eq!(result.len(), inputs.len(), "{}: a gradient for each input", record.name);
     for (grad, input) in result.iter_mut().zip(inputs) {
         let Some(value) = grad else { continue };
         if value.shape() != input.shape() {
-            debug_assert_eq!(record.class, Class::Elementwise, "{name}: a gradient's shape");
-            *value = reduce_to_shape(name, value, input.shape())?;
+            let class = Class::Elementwise;
+            debug_assert_eq!(record.class, class, "{}: a gradient's shape", record.name);
+            *value = reduce_to_shape(backward_name(record), value, input.shape())?;
         }
         if value.dtype() != input.dtype() {
             *value = ops::cast(value, input.dtype())?;

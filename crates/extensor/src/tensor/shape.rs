@@ -41,15 +41,20 @@ impl Shape {
     /// The strides of a row-major array of this shape.
     #[inline]
     pub(crate) fn strides(&self) -> Strides {
-        let mut strides = if self.len() <= 4 {
-            Strides::from_buf_and_len([0; 4], self.len())
-        } else {
-            Strides::from_elem(0, self.len())
-        };
+        let by = |size: usize, step: isize| step.wrapping_mul(size as isize);
+        // A few axes without a loop, so that nothing is read that has just been written in parts.
+        match **self {
+            [] => return Strides::new(),
+            [_] => return Strides::from_buf_and_len([1, 0, 0, 0], 1),
+            [_, b] => return Strides::from_buf_and_len([by(b, 1), 1, 0, 0], 2),
+            [_, b, c] => return Strides::from_buf_and_len([by(b, by(c, 1)), by(c, 1), 1, 0], 3),
+            _ => {}
+        }
+        let mut strides = Strides::from_elem(0, self.len());
         let mut step = 1isize;
         for (stride, &size) in strides.iter_mut().zip(self.iter()).rev() {
             *stride = step;
-            step = step.wrapping_mul(size as isize);
+            step = by(size, step);
         }
         strides
     }
