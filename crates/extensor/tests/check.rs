@@ -437,6 +437,18 @@ fn the_suite_sees_what_differences_cannot() {
 }
 
 #[test]
+fn a_rule_that_reads_what_it_said_it_does_not_need_gets_nan_however_small_the_tensor() {
+    for count in [1, 3, 1000] {
+        let gradient = |flaw| {
+            let f = |x: &Tensor| sum(&operation::apply(&Flawed(flaw), &[x])?[0], .., false);
+            autodiff::grad(f, &points(count)).unwrap().to_f64_vec()
+        };
+        assert!(gradient(Flaw::Forgetful).iter().all(|g| g.is_nan()));
+        assert!(gradient(Flaw::DependsOnLayout).iter().all(|g| g.is_finite()));
+    }
+}
+
+#[test]
 fn samples_depend_on_the_seed_and_on_nothing_else() {
     let record = catalogue::find("exp").unwrap();
     let values = |seed| suite::samples(record, seed)[1].inputs[0].to_f64_vec();
