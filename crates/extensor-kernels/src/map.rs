@@ -13,6 +13,7 @@ use crate::par::parallel_chunks;
 use crate::stream::{self, Stream};
 use crate::symbol::Program;
 use crate::view::{Gather, View};
+use std::mem::MaybeUninit;
 use std::num::Wrapping;
 
 /// A real function of `N` variables.
@@ -43,8 +44,8 @@ pub trait RealPredicate: Sync {
 
 /// Something that can be done to slices of equal length.
 pub trait Block<I, O, const N: usize>: Sync {
-    /// Computes `out` from `x`.
-    fn run(&self, x: [&[I]; N], out: &mut [O]);
+    /// Computes `out` from `x`, and writes it past the caches if `past` is given.
+    fn run(&self, x: [&[I]; N], out: &mut [O], past: Option<&Stream>);
 }
 
 /// A [`Formula`] as a [`Block`].
@@ -60,6 +61,7 @@ struct Loop<'a, I, O, const N: usize, G> {
     x: [&'a [I]; N],
     out: &'a mut [O],
     g: G,
+    past: Option<&'a Stream>,
 }
 
 /// A function in a form that is sure to be inlined into the loop (a closure is not).
@@ -67,7 +69,7 @@ trait Inline<I, O, const N: usize> {
     fn call(&self, x: [I; N]) -> O;
 }
 
-impl<I: Copy, O, const N: usize, G: Inline<I, O, N>> Kernel for Loop<'_, I, O, N, G> {
+impl<I: Copy, O: Native, const N: usize, G: Inline<I, O, N>> Kernel for Loop<'_, I, O, N, G> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -80,35 +82,62 @@ impl<I: Copy, O, const N: usize, G: Inline<I, O, N>> Kernel for Loop<'_, I, O, N
     }
 }
 
-impl<I: Copy, O, const N: usize, G: Inline<I, O, N>> Loop<'_, I, O, N, G> {
+impl<I: Copy, O: Native, const N: usize, G: Inline<I, O, N>> Loop<'_, I, O, N, G> {
     // Plain indices instead of iterators: this is compiled once for every formula, type and
     // instruction set, and every adapter would be compiled along with it.
     #[inline(always)]
     fn elements<const PLAINLY: bool>(self) {
-        let Loop { x, out, g } = self;
+        let Loop { x, out, g, past } = self;
         let len = out.len();
         let mut k = 0;
         while k < N {
             assert!(x[k].len() == len);
             k += 1;
         }
-        let mut i = 0;
-        while i < len {
-            // SAFETY: `i` is below the length of `out` and of every input, which were compared.
-            unsafe {
-                let mut values = [*x[0].get_unchecked(i); N];
-                let mut k = 1;
+        // What goes past the caches is made here first. One loop over the formula serves both ways.
+        let mut made: Made<O> = Made([const { MaybeUninit::uninit() }; STREAMED]);
+        let step = if past.is_some() { STREAMED } else { len };
+        let mut start = 0;
+        while start < len {
+            let count = if step < len - start { step } else { len - start };
+            let mut to = out[start..].as_mut_ptr();
+            if past.is_some() {
+                let mut k = 0;
                 while k < N {
-                    values[k] = *x[k].get_unchecked(i);
+                    stream::ask_ahead(&x[k][start..start + count], AHEAD);
                     k += 1;
                 }
-                *out.get_unchecked_mut(i) = g.call(values);
+                to = made.0.as_mut_ptr().cast();
             }
-            // What the compiler cannot see through it neither vectorises nor unrolls.
-            i = if PLAINLY { std::hint::black_box(i + 1) } else { i + 1 };
+            let mut i = 0;
+            while i < count {
+                // SAFETY: `start + i` is below the length of `out` and of every input, which were
+                // compared, and `i` below that of `made` where that is written.
+                unsafe {
+                    let mut values = [*x[0].get_unchecked(start + i); N];
+                    let mut k = 1;
+                    while k < N {
+                        values[k] = *x[k].get_unchecked(start + i);
+                        k += 1;
+                    }
+                    *to.add(i) = g.call(values);
+                }
+                // What the compiler cannot see through it neither vectorises nor unrolls.
+                i = if PLAINLY { std::hint::black_box(i + 1) } else { i + 1 };
+            }
+            if let Some(stream) = past {
+                // SAFETY: the first `count` were written above.
+                let made = unsafe { std::slice::from_raw_parts(made.0.as_ptr().cast(), count) };
+                stream.write(made, &mut out[start..start + count]);
+            }
+            start += count;
         }
     }
 }
+
+/// Results on their way past the caches, line by line where they will lie.
+#[repr(align(64))]
+struct Made<O>([MaybeUninit<O>; STREAMED]);
 
 struct AsIs<'a, F>(&'a F);
 struct AsLane<'a, F>(&'a F);
@@ -165,9 +194,9 @@ where
     Lane<T>: Real,
     F: Formula<N>,
 {
-    fn run(&self, x: [&[T]; N], out: &mut [T]) {
+    fn run(&self, x: [&[T]; N], out: &mut [T], past: Option<&Stream>) {
         if !F::TRIG {
-            return dispatch(Loop { x, out, g: AsIs(self) });
+            return dispatch(Loop { x, out, g: AsIs(self), past });
         }
         // The branch-free reduction serves small arguments; a piece with a large one takes the
         // general one.
@@ -177,9 +206,9 @@ where
             let large =
                 x[N - 1].iter().fold(false, |any, v| any | (Float::abs(*v) > T::TRIG_LIMIT));
             if large {
-                Loop { x, out, g: AsIs(self) }.run_plainly();
+                Loop { x, out, g: AsIs(self), past }.run_plainly();
             } else {
-                dispatch(Loop { x, out, g: AsLane(&self.0) });
+                dispatch(Loop { x, out, g: AsLane(&self.0), past });
             }
         }
     }
@@ -188,8 +217,8 @@ where
 macro_rules! numbers {
     ($dispatch:ident: $($t:ty),*) => {$(
         impl<F: NumberFormula<N>, const N: usize> Block<$t, $t, N> for Numbers<F> {
-            fn run(&self, x: [&[$t]; N], out: &mut [$t]) {
-                $dispatch(Loop { x, out, g: AsIs(self) });
+            fn run(&self, x: [&[$t]; N], out: &mut [$t], past: Option<&Stream>) {
+                $dispatch(Loop { x, out, g: AsIs(self), past });
             }
         }
     )*};
@@ -203,14 +232,14 @@ where
     T: Number<Mask = bool> + Native,
     F: Predicate<N>,
 {
-    fn run(&self, x: [&[T]; N], out: &mut [u8]) {
-        dispatch_narrow(Loop { x, out, g: AsIs(self) });
+    fn run(&self, x: [&[T]; N], out: &mut [u8], past: Option<&Stream>) {
+        dispatch_narrow(Loop { x, out, g: AsIs(self), past });
     }
 }
 
 impl<T: Real<Mask = bool> + Native, F: RealPredicate> Block<T, u8, 1> for RealPredicates<F> {
-    fn run(&self, x: [&[T]; 1], out: &mut [u8]) {
-        dispatch_narrow(Loop { x, out, g: AsIs(self) });
+    fn run(&self, x: [&[T]; 1], out: &mut [u8], past: Option<&Stream>) {
+        dispatch_narrow(Loop { x, out, g: AsIs(self), past });
     }
 }
 
@@ -261,9 +290,11 @@ blocks_for_all_numbers!(i8, i16, i32, i64, u8, u16, u32, u64);
 const CHUNK: usize = 64 * 1024;
 /// Elements that are packed or widened at a time.
 const BLOCK: usize = 1024;
-/// Elements that are made before they are written past the caches: few, so that reading and writing
-/// alternate often enough to go on side by side.
-const STREAMED: usize = 256;
+/// Elements that are made before they are written past the caches: few, so that reading, computing
+/// and writing alternate often enough to go on side by side.
+const STREAMED: usize = 128;
+/// How many elements ahead memory is asked for on the way there.
+const AHEAD: usize = 1024;
 
 /// `out[i] = block(inputs[0][i], …)` over arrays of one shape, in row-major order.
 ///
@@ -325,11 +356,14 @@ pub fn map_slices<T, O, const N: usize>(
         }
     }
     match O::as_wide_mut(out) {
-        Some(out) if len <= CHUNK => block.run(slices, out),
-        Some(out) if size_of_val(out) >= stream::FROM => map_streamed(block, slices, out),
-        Some(out) => parallel_chunks(out, CHUNK, &|start, out| {
-            block.run(parts(&slices, start, out.len()), out);
-        }),
+        Some(out) if len <= CHUNK => block.run(slices, out, None),
+        Some(out) => {
+            let past = size_of_val(out) >= stream::FROM;
+            parallel_chunks(out, CHUNK, &|start, out| {
+                let stream = past.then(Stream::new);
+                block.run(parts(&slices, start, out.len()), out, stream.as_ref());
+            });
+        }
         None => map_converted(block, inputs, out),
     }
 }
@@ -342,28 +376,6 @@ fn map_converted<T: Compute, O: Compute, const N: usize>(
 ) {
     let shape = [out.len()];
     map_packed(block, each(inputs, |x| View::new(x, 0, &shape, &[1])), out);
-}
-
-/// [`map_slices`] for more results than the caches hold.
-fn map_streamed<I: Native, O: Native, const N: usize>(
-    block: &dyn Block<I, O, N>,
-    inputs: [&[I]; N],
-    out: &mut [O],
-) {
-    parallel_chunks(out, CHUNK, &|start, out| {
-        let mut result = [O::ZERO; STREAMED];
-        let stream = Stream::new();
-        for (k, out) in out.chunks_mut(STREAMED).enumerate() {
-            let (at, len) = (start + k * STREAMED, out.len());
-            let parts = parts(&inputs, at, len);
-            // With several inputs it gained little, and heavy formulas lost by it.
-            if let [part] = parts[..] {
-                stream::ask_ahead(part, 2 * STREAMED);
-            }
-            block.run(parts, &mut result[..len]);
-            stream.write(&result[..len], out);
-        }
-    });
 }
 
 /// [`map`] where something has to be gathered or converted.
@@ -408,9 +420,9 @@ fn map_packed<T: Compute, O: Compute, const N: usize>(
                 *slice = &buffer[..len];
             }
             match O::as_wide_mut(out) {
-                Some(out) => block.run(slices, out),
+                Some(out) => block.run(slices, out, None),
                 None => {
-                    block.run(slices, &mut result[..len]);
+                    block.run(slices, &mut result[..len], None);
                     O::narrow(&result[..len], out);
                 }
             }

@@ -53,7 +53,7 @@ pub(crate) fn ask_ahead<T>(piece: &[T], ahead: usize) {
 }
 
 /// Writes past the caches. When it is dropped, all it has written is there for other threads to see.
-pub(crate) struct Stream(());
+pub struct Stream(());
 
 impl Stream {
     pub(crate) fn new() -> Stream {

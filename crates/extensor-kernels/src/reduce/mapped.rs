@@ -57,7 +57,7 @@ fn sum_scaled<T: Floats, const N: usize>(
             for ((slice, room), x) in slices.iter_mut().zip(&mut rooms).zip(&gathers) {
                 *slice = room.read(x, start, values.len());
             }
-            block.run(slices, values);
+            block.run(slices, values, None);
             if let Some(scale) = scale {
                 values.iter_mut().for_each(|v| *v = *v * v.lit(scale));
             }
