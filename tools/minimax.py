@@ -147,6 +147,7 @@ TINY = mpf(10) ** -6
 # name, function, weight, interval, degree for f32 and for f64
 POLYNOMIALS = [
     ("EXP", exp_rest, lambda r: TINY + abs(r), (-HALF_LN2, HALF_LN2), (5, 10)),
+    ("EXP_ONE_PART", exp_rest, lambda r: TINY + r * r / mp.exp(r), (-HALF_LN2, HALF_LN2), (4, 9)),
     ("EXP2", exp2_rest, lambda r: TINY + r * r / 2**r, (-HALF, HALF), (4, 9)),
     ("LOG", log_rest, lambda z: TINY + z / 2, (mpf(0), S2), (2, 6)),
     ("LOG2_REST", log2_rest, lambda z: TINY + z * z * LN2 / 2, (mpf(0), S2), (3, 7)),

@@ -8,6 +8,8 @@ use super::Float;
 pub trait Constants: Float {
     /// `P` in `e^r = 1 + r + r^2 P(r)`, for `|r| <= 0.3469`.
     const EXP: &'static [Self];
+    /// The same, for a sum that is rounded in one part.
+    const EXP_ONE_PART: &'static [Self];
     /// `P` in `2^r = 1 + r log 2 + r^2 P(r)`, for `|r| <= 0.5005`.
     const EXP2: &'static [Self];
     /// `Q` in `2 atanh(s) = 2 s + s z Q(z)` where `z = s^2`, for `z <= 0.0295`.
@@ -34,6 +36,9 @@ impl Constants for f32 {
     // Relative error of e^r - 1: 2^-28.7.
     const EXP: &'static [f32] =
         &[0.5, 0.166_666_67, 0.041_666_355, 0.008_333_273, 0.001_394_110_1, 0.000_199_142_8];
+    // Relative error of e^r: 2^-27.8.
+    const EXP_ONE_PART: &'static [f32] =
+        &[0.499_999_94, 0.166_665_2, 0.041_668_393, 0.008_368_778, 0.001_381_462];
     // Relative error of 2^r: 2^-28.0.
     const EXP2: &'static [f32] =
         &[0.240_226_48, 0.055_503_62, 0.009_618_527, 0.001_339_027_1, 0.000_153_211_6];
@@ -64,6 +69,19 @@ impl Constants for f64 {
         2.755_724_236_388_383e-7,
         2.510_914_482_291_977_2e-8,
         2.092_456_141_365_578e-9,
+    ];
+    // Relative error of e^r: 2^-56.5.
+    const EXP_ONE_PART: &'static [f64] = &[
+        0.500_000_000_000_001_1,
+        0.166_666_666_666_664_1,
+        0.041_666_666_666_529_21,
+        0.008_333_333_333_495_525,
+        0.001_388_888_894_391_492_5,
+        0.000_198_412_695_049_319_6,
+        0.000_024_801_492_771_464_362,
+        2.755_758_722_822_126_3e-6,
+        2.763_037_532_318_508e-7,
+        2.499_999_193_822_008e-8,
     ];
     // Relative error of 2^r: 2^-57.2.
     const EXP2: &'static [f64] = &[

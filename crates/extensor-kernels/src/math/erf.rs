@@ -289,8 +289,10 @@ fn normal_tail<F: ErfConstants>(x: F) -> (F, F, F) {
     let a = at_most(x.abs(), F::ERFC_ZERO * F::lit(std::f64::consts::SQRT_2));
     let t = (a - F::NORMAL_SCALE) / (a + F::NORMAL_SCALE);
     let quotient = (F::lit(1.0) - t) * long_polynomial(t, F::NORMAL_TAIL);
-    let (square, quarter) = (two_prod(a, a), F::lit(-0.25));
-    let (k, p) = exp_lean(square.hi * quarter, square.lo * quarter);
+    // -a²/4 in two parts.
+    let half = a * F::lit(0.5);
+    let square = half * half;
+    let (k, p) = exp_lean(-square, Some((-half).fma(half, square)));
     (a, p * power_of_two::<F>(k), quotient)
 }
 

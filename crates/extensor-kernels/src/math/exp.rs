@@ -96,11 +96,14 @@ pub(super) fn expm1_dd<F: Constants>(x: F, down: u32) -> Dd<F> {
 /// `e^(x + rest) = 2^k p` for an `x` within the limits and a tiny rest, with `p` between `sqrt(1/2)`
 /// and `sqrt(2)` in one part, within one unit in the last place.
 #[inline(always)]
-pub(super) fn exp_lean<F: Constants>(x: F, rest: F) -> (F::Int, F) {
+pub(super) fn exp_lean<F: Constants>(x: F, rest: Option<F>) -> (F::Int, F) {
     let (whole, k) = nearest(x, F::lit(std::f64::consts::LOG2_E));
     let part = (-whole).fma(F::LN_2_SPLIT.0, x);
-    let r = (-whole).fma(F::LN_2_SPLIT.1, part) + rest;
-    (k, (r * r).fma(polynomial(r, F::EXP), r) + F::lit(1.0))
+    let r = match rest {
+        Some(rest) => part + (-whole).fma(F::LN_2_SPLIT.1, rest),
+        None => (-whole).fma(F::LN_2_SPLIT.1, part),
+    };
+    (k, (r * r).fma(polynomial(r, F::EXP_ONE_PART), r) + F::lit(1.0))
 }
 
 /// `e^x - 1` in one part, for an `x` from zero up for which `2^k` is a normal number.
@@ -110,7 +113,7 @@ pub(super) fn expm1_lean<F: Constants>(x: F) -> F {
     let part = (-whole).fma(F::LN_2_SPLIT.0, x);
     let r = (-whole).fma(F::LN_2_SPLIT.1, part);
     let scale = power_of_two::<F>(k);
-    scale.fma((r * r).fma(polynomial(r, F::EXP), r), scale - F::lit(1.0))
+    scale.fma((r * r).fma(polynomial(r, F::EXP_ONE_PART), r), scale - F::lit(1.0))
 }
 
 /// Whether a function may be computed in one part: where four units in the last place are allowed, and
@@ -137,7 +140,7 @@ pub fn exp<F: Constants>(x: F) -> F {
     let ln_2 = std::f64::consts::LN_2;
     let x = clamp(x, F::lit(bottom * ln_2), F::lit(top * ln_2));
     if lean::<F>() {
-        let (k, p) = exp_lean(x, F::lit(0.0));
+        let (k, p) = exp_lean(x, None);
         let (a, b) = two_powers(k);
         return p * a * b;
     }
@@ -181,7 +184,7 @@ pub fn sigmoid<F: Constants>(x: F) -> F {
     let low = F::select(x < F::lit(0.0), x, -x);
     let low = F::select(low < bottom, bottom, low);
     if lean::<F>() {
-        let (k, p) = exp_lean(low, F::lit(0.0));
+        let (k, p) = exp_lean(low, None);
         let (a, b) = two_powers(k);
         let power = p * a * b;
         return F::select(x < F::lit(0.0), power, one) / (one + power);
