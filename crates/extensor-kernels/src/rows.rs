@@ -9,13 +9,14 @@ use crate::array::each;
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
-use crate::stream::{self, Stream};
+use crate::stream::{self, Sink, Stream};
 
 /// What is done to one row.
 pub trait Row<W, const I: usize, const O: usize>: Sync {
     /// Computes the rows `y` from the rows `x`, which are number `row` of their arrays. It and all
-    /// it calls must be `#[inline(always)]`; loops over plain indices vectorise best.
-    fn run(&self, row: usize, x: [&[W]; I], y: [&mut [W]; O]);
+    /// it calls must be `#[inline(always)]`; loops over plain indices vectorise best. `sink` may be
+    /// told how much of the first of `y` is final.
+    fn run(&self, row: usize, x: [&[W]; I], y: [&mut [W]; O], sink: &mut Sink<'_, W>);
 }
 
 /// Numbers that a task takes at a time, nearly.
@@ -46,12 +47,27 @@ pub fn rows<T, K, const I: usize, const O: usize>(
 /// Work on several rows, compiled for each instruction set: all that a kind of work adds to what is
 /// compiled once for all of them.
 trait Rows<W, const I: usize, const O: usize>: Sync {
-    fn run(&self, first: usize, count: usize, x: [&[W]; I], y: [&mut [W]; O]);
+    /// `sink` is the first result's, if there is one row.
+    fn run(
+        &self,
+        first: usize,
+        count: usize,
+        x: [&[W]; I],
+        y: [&mut [W]; O],
+        sink: &mut Sink<'_, W>,
+    );
 }
 
 impl<W, K: Row<W, I, O>, const I: usize, const O: usize> Rows<W, I, O> for K {
-    fn run(&self, first: usize, count: usize, x: [&[W]; I], y: [&mut [W]; O]) {
-        dispatch(Chunk { kernel: self, first, count, x, y });
+    fn run(
+        &self,
+        first: usize,
+        count: usize,
+        x: [&[W]; I],
+        y: [&mut [W]; O],
+        sink: &mut Sink<'_, W>,
+    ) {
+        dispatch(Chunk { kernel: self, first, count, x, y, sink });
     }
 }
 
@@ -108,7 +124,7 @@ fn chunk<T: Compute, const I: usize, const O: usize>(
     let direct = direct && y.iter_mut().all(|y| T::as_wide_mut(y).is_some());
     if direct && !streamed {
         let y = each(y, |y| T::as_wide_mut(y).unwrap_or(&mut []));
-        return kernel.run(first, count, x_wide, y);
+        return kernel.run(first, count, x_wide, y, &mut Sink::none());
     }
     if direct {
         return stream_chunk::<T, I, O>(kernel, first, count, x_wide, y);
@@ -121,7 +137,8 @@ fn chunk<T: Compute, const I: usize, const O: usize>(
             T::widen(&x[row * len..(row + 1) * len], room);
         }
         let inputs = each(x_room.each_ref(), |x| &x[..]);
-        kernel.run(first + row, 1, inputs, each(y_room.each_mut(), |y| &mut y[..]));
+        let outputs = each(y_room.each_mut(), |y| &mut y[..]);
+        kernel.run(first + row, 1, inputs, outputs, &mut Sink::none());
         for (room, y) in y_room.iter().zip(&mut y) {
             let len = room.len();
             T::narrow(room, &mut y[row * len..(row + 1) * len]);
@@ -141,7 +158,8 @@ fn stream_chunk<T: Compute, const I: usize, const O: usize>(
     let length = |rows: &[T::Wide]| rows.len() / count;
     let longest = y.iter().map(|y| length(y)).max().unwrap_or(1).max(1);
     let together = (MADE / longest).max(1);
-    let mut room = each(y.each_ref(), |y| vec![T::Wide::ZERO; length(y) * together]);
+    let mut room = each(y.each_ref(), |y| stream::room::<T::Wide>(length(y) * together));
+    let mut room = each(room.each_mut(), |room| room.as_mut_slice::<T::Wide>());
     let stream = Stream::new();
     let mut row = 0;
     while row < count {
@@ -152,24 +170,31 @@ fn stream_chunk<T: Compute, const I: usize, const O: usize>(
             let len = room.len() / together * some;
             &mut room[..len]
         });
-        kernel.run(first + row, some, inputs, outputs);
-        for (room, y) in room.iter().zip(&mut y) {
+        let mut sinks = each(y.each_mut(), |y| {
             let len = y.len() / count;
-            stream.write(&room[..len * some], &mut y[part(len)]);
+            Sink::new(&stream, &mut y[part(len)])
+        });
+        match &mut sinks[..] {
+            [sink, ..] if some == 1 => kernel.run(first + row, 1, inputs, outputs, sink),
+            _ => kernel.run(first + row, some, inputs, outputs, &mut Sink::none()),
+        }
+        for (sink, room) in sinks.iter_mut().zip(&room) {
+            sink.ready(room, room.len() / together * some);
         }
         row += some;
     }
 }
 
-struct Chunk<'a, W, K, const I: usize, const O: usize> {
+struct Chunk<'a, 'b, W, K, const I: usize, const O: usize> {
     kernel: &'a K,
     first: usize,
     count: usize,
     x: [&'a [W]; I],
     y: [&'a mut [W]; O],
+    sink: &'a mut Sink<'b, W>,
 }
 
-impl<W, K: Row<W, I, O>, const I: usize, const O: usize> Kernel for Chunk<'_, W, K, I, O> {
+impl<W, K: Row<W, I, O>, const I: usize, const O: usize> Kernel for Chunk<'_, '_, W, K, I, O> {
     type Output = ();
     #[inline(always)]
     fn run(mut self) {
@@ -189,7 +214,7 @@ impl<W, K: Row<W, I, O>, const I: usize, const O: usize> Kernel for Chunk<'_, W,
                     &mut y[row * len..(row + 1) * len]
                 },
             );
-            self.kernel.run(self.first + row, x, y);
+            self.kernel.run(self.first + row, x, y, self.sink);
         }
     }
 }
@@ -205,13 +230,16 @@ mod tests {
 
     impl<W: Compute<Wide = W> + PartialOrd + std::ops::Sub<Output = W>> Row<W, 1, 2> for Below {
         #[inline(always)]
-        fn run(&self, _: usize, [x]: [&[W]; 1], [y, top]: [&mut [W]; 2]) {
+        fn run(&self, _: usize, [x]: [&[W]; 1], [y, top]: [&mut [W]; 2], sink: &mut Sink<'_, W>) {
             let mut largest = x[0];
             for &v in x {
                 largest = if v > largest { v } else { largest };
             }
             for i in 0..x.len() {
                 y[i] = x[i] - largest;
+                if i % 100 == 99 {
+                    sink.ready(y, i + 1);
+                }
             }
             top[0] = largest;
         }

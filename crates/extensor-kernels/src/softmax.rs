@@ -7,7 +7,7 @@
 use crate::native::Native;
 use crate::number::Real;
 use crate::rows::Row;
-use crate::stream::{PIECE, ask_ahead};
+use crate::stream::{PIECE, Sink, ask_ahead};
 
 /// How many numbers are added side by side.
 const LANES: usize = 32;
@@ -148,8 +148,9 @@ fn largest<W: Real + Native>(x: &[W]) -> W {
 
 impl<W: Real + Native> Row<W, 1, 1> for Softmax {
     #[inline(always)]
-    fn run(&self, _: usize, [x]: [&[W]; 1], [y]: [&mut [W]; 1]) {
+    fn run(&self, _: usize, [x]: [&[W]; 1], [y]: [&mut [W]; 1], sink: &mut Sink<'_, W>) {
         let len = x.len();
+        let y = &mut y[..len];
         let top = largest(x);
         let mut total = Total::NOTHING;
         let mut start = 0;
@@ -170,17 +171,22 @@ impl<W: Real + Native> Row<W, 1, 1> for Softmax {
         }
         let share = top.lit(1.0) / total.value();
         let mut i = 0;
-        while i < y.len() {
-            y[i] = y[i] * share;
-            i += 1;
+        while i < len {
+            let stop = len.min(i + PIECE);
+            while i < stop {
+                y[i] = y[i] * share;
+                i += 1;
+            }
+            sink.ready(y, stop);
         }
     }
 }
 
 impl<W: Real + Native> Row<W, 1, 1> for LogSoftmax {
     #[inline(always)]
-    fn run(&self, _: usize, [x]: [&[W]; 1], [y]: [&mut [W]; 1]) {
+    fn run(&self, _: usize, [x]: [&[W]; 1], [y]: [&mut [W]; 1], sink: &mut Sink<'_, W>) {
         let len = x.len();
+        let y = &mut y[..len];
         let top = largest(x);
         let (zero, one) = (top.lit(0.0), top.lit(1.0));
         // One term is e⁰ = 1: the logarithm is taken of 1 and the others, however small they are.
@@ -211,16 +217,20 @@ impl<W: Real + Native> Row<W, 1, 1> for LogSoftmax {
         // NaN where the largest is infinite, as for the softmax.
         let log = W::select(top.is_finite(), total.value().log1p(), top.lit(f64::NAN));
         let mut i = 0;
-        while i < y.len() {
-            y[i] = (x[i] - top) - log;
-            i += 1;
+        while i < len {
+            let stop = len.min(i + PIECE);
+            while i < stop {
+                y[i] = (x[i] - top) - log;
+                i += 1;
+            }
+            sink.ready(y, stop);
         }
     }
 }
 
 impl<W: Real + Native> Row<W, 2, 1> for SoftmaxGradient {
     #[inline(always)]
-    fn run(&self, _: usize, [g, y]: [&[W]; 2], [dx]: [&mut [W]; 1]) {
+    fn run(&self, _: usize, [g, y]: [&[W]; 2], [dx]: [&mut [W]; 1], sink: &mut Sink<'_, W>) {
         let len = dx.len();
         let (g, y) = (&g[..len], &y[..len]);
         let mut total = Total::NOTHING;
@@ -240,13 +250,14 @@ impl<W: Real + Native> Row<W, 2, 1> for SoftmaxGradient {
                 dx[i] = y[i] * (g[i] - mean);
                 i += 1;
             }
+            sink.ready(dx, stop);
         }
     }
 }
 
 impl<W: Real + Native> Row<W, 2, 1> for LogSoftmaxGradient {
     #[inline(always)]
-    fn run(&self, _: usize, [g, y]: [&[W]; 2], [dx]: [&mut [W]; 1]) {
+    fn run(&self, _: usize, [g, y]: [&[W]; 2], [dx]: [&mut [W]; 1], sink: &mut Sink<'_, W>) {
         let len = dx.len();
         let (g, y) = (&g[..len], &y[..len]);
         let mut total = Total::NOTHING;
@@ -259,8 +270,14 @@ impl<W: Real + Native> Row<W, 2, 1> for LogSoftmaxGradient {
         let sum = -total.value();
         let mut i = 0;
         while i < len {
-            dx[i] = y[i].exp().mul_add(sum, g[i]);
-            i += 1;
+            let stop = len.min(i + PIECE);
+            ask_ahead(&g[i..stop], len);
+            ask_ahead(&y[i..stop], len);
+            while i < stop {
+                dx[i] = y[i].exp().mul_add(sum, g[i]);
+                i += 1;
+            }
+            sink.ready(dx, stop);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! store reads the line that it is about to overwrite, which is a third of the traffic of a simple
 //! formula. Results are made in a small buffer that stays in the first cache, and copied from there.
 
+use crate::buffer::Buffer;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Isa, isa};
 use crate::native::Native;
@@ -52,7 +53,7 @@ pub(crate) fn ask_ahead<T>(piece: &[T], ahead: usize) {
     }
 }
 
-/// Writes past the caches. When it is dropped, all it has written is there for other threads to see.
+/// A way past the caches. When it is dropped, all it has written is there for other threads to see.
 pub struct Stream(());
 
 impl Stream {
@@ -123,6 +124,45 @@ unsafe fn quarters(from: *const u8, to: *mut u8, count: usize) {
             _mm_stream_si128(to.add(i * 16).cast(), value);
         }
     }
+}
+
+/// Where numbers go that are made in a buffer, a piece at a time as they become final: reading what
+/// comes next, computing and writing go on side by side, which they would not if a whole row were
+/// written at once.
+pub struct Sink<'a, T> {
+    to: Option<(&'a Stream, &'a mut [T])>,
+    done: usize,
+}
+
+impl<'a, T> Sink<'a, T> {
+    /// Nowhere: the numbers are made where they belong.
+    pub(crate) fn none() -> Self {
+        Sink { to: None, done: 0 }
+    }
+
+    /// Past the caches, to `to`.
+    pub(crate) fn new(stream: &'a Stream, to: &'a mut [T]) -> Self {
+        Sink { to: Some((stream, to)), done: 0 }
+    }
+}
+
+impl<T: Native> Sink<'_, T> {
+    /// The first `count` numbers of `made` are final.
+    #[inline(always)]
+    pub(crate) fn ready(&mut self, made: &[T], count: usize) {
+        if let Some((stream, to)) = &mut self.to
+            && self.done < count
+        {
+            stream.write(&made[self.done..count], &mut to[self.done..count]);
+            self.done = count;
+        }
+    }
+}
+
+/// A buffer in which numbers are made, line by line as they will lie in memory.
+pub(crate) fn room<T: Native>(len: usize) -> Buffer {
+    // Where there is no memory, a vector says so.
+    Buffer::zeroed(len * size_of::<T>()).unwrap_or_else(|| Buffer::from_vec(vec![T::ZERO; len]))
 }
 
 impl Drop for Stream {

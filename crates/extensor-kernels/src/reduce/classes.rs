@@ -11,6 +11,7 @@ use crate::native::Native;
 use crate::number::Real;
 use crate::par::Shared;
 use crate::rows::{Row, rows};
+use crate::stream::Sink;
 
 /// What rows should be: a class each, or a weight for every class.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +158,7 @@ struct Losses<'a> {
 
 impl<W: RowSums> Row<W, 2, 0> for Losses<'_> {
     #[inline(always)]
-    fn run(&self, row: usize, [x, weights]: [&[W]; 2], []: [&mut [W]; 0]) {
+    fn run(&self, row: usize, [x, weights]: [&[W]; 2], []: [&mut [W]; 0], _: &mut Sink<'_, W>) {
         let n = x.len() as f64;
         let loss = if x.is_empty() {
             0.0
@@ -218,7 +219,13 @@ struct Gradients<'a> {
 
 impl<W: RowSums> Row<W, 3, 2> for Gradients<'_> {
     #[inline(always)]
-    fn run(&self, row: usize, [x, weights, g]: [&[W]; 3], [dx, dt]: [&mut [W]; 2]) {
+    fn run(
+        &self,
+        row: usize,
+        [x, weights, g]: [&[W]; 3],
+        [dx, dt]: [&mut [W]; 2],
+        _: &mut Sink<'_, W>,
+    ) {
         if x.is_empty() {
             return;
         }
