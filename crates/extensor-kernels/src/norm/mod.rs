@@ -13,6 +13,7 @@ mod sweep;
 use crate::isa::Kernel;
 use crate::native::Compute;
 use crate::number::Real;
+use crate::stream::{PIECE, Sink};
 use sums::{LANES, Terms, Totals, ask_ahead, wide};
 
 /// `f32` or `f64`: what is computed in.
@@ -220,25 +221,30 @@ impl<W: Wide> Pull<W> {
 
 /// `y = x̂·gamma + beta`. Each of these loops is a kernel by itself: in one function with others the
 /// compiler makes less of it.
-struct Stretch<'a, W> {
+struct Stretch<'a, 'b, W> {
     line: Line<W>,
     x: &'a [W],
     gamma: &'a [W],
     beta: &'a [W],
     y: &'a mut [W],
+    sink: &'a mut Sink<'b, W>,
 }
 
-impl<W: Wide> Kernel for Stretch<'_, W> {
+impl<W: Wide> Kernel for Stretch<'_, '_, W> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Stretch { line, x, gamma, beta, y } = self;
+        let Stretch { line, x, gamma, beta, y, sink } = self;
         let len = y.len();
         let (x, gamma, beta) = (&x[..len], &gamma[..len], &beta[..len]);
         let mut i = 0;
         while i < len {
-            y[i] = line.at(x[i]).mul_add(gamma[i], beta[i]);
-            i += 1;
+            let stop = len.min(i + PIECE);
+            while i < stop {
+                y[i] = line.at(x[i]).mul_add(gamma[i], beta[i]);
+                i += 1;
+            }
+            sink.ready(y, stop);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::gemm::scratch;
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
-use crate::stream::{self, Stream};
+use crate::stream::{self, PIECE, Sink, Stream};
 use std::ops::Range;
 
 /// What is done to each row of `len` numbers. Row number `r` has the factors number `r % groups` of
@@ -73,28 +73,28 @@ where
     let streamed = streamed(y, len);
     crate::par::parallel_chunks(y, together * len, &|start, y| {
         let (first, x) = (start / len, &x[start..start + y.len()]);
-        let run = |row, x: &[T::Wide], y: &mut [T::Wide]| {
+        let run = |row, x: &[T::Wide], y: &mut [T::Wide], sink: &mut Sink<'_, T::Wide>| {
             let (gamma, beta) = (shape.factors(gamma, row), shape.factors(beta, row));
-            dispatch(Stretch { line: shape.line(x), x, gamma, beta, y });
+            dispatch(Stretch { line: shape.line(x), x, gamma, beta, y, sink });
         };
         match (T::as_wide(x), T::as_wide_mut(y)) {
             (Some(x), Some(y)) if streamed => {
-                let (stream, mut result) = (Stream::new(), vec![T::Wide::ZERO; len]);
+                let (stream, mut made) = (Stream::new(), stream::room::<T::Wide>(len));
                 for (k, (x, y)) in x.chunks(len).zip(y.chunks_mut(len)).enumerate() {
-                    run(first + k, x, &mut result);
-                    stream.write(&result, y);
+                    let mut sink = Sink::new(&stream, y);
+                    run(first + k, x, &mut made.as_mut_slice()[..len], &mut sink);
                 }
             }
             (Some(x), Some(y)) => {
                 for (k, (x, y)) in x.chunks(len).zip(y.chunks_mut(len)).enumerate() {
-                    run(first + k, x, y);
+                    run(first + k, x, y, &mut Sink::none());
                 }
             }
             _ => {
                 let (mut wide, mut result) = (vec![T::Wide::ZERO; len], vec![T::Wide::ZERO; len]);
                 for (k, (x, y)) in x.chunks(len).zip(y.chunks_mut(len)).enumerate() {
                     T::widen(x, &mut wide);
-                    run(first + k, &wide, &mut result);
+                    run(first + k, &wide, &mut result, &mut Sink::none());
                     T::narrow(&result, y);
                 }
             }
@@ -161,11 +161,11 @@ unsafe impl<W: Wide> Terms<2> for PulledLong<'_, W> {
 /// difference of almost equal numbers in short rows only.
 const LONG: usize = 128;
 
-/// Numbers between which memory is asked for.
-const PART: usize = 256;
+/// Numbers of a row that are read together.
+const STRIP: usize = 32;
 
 /// All gradients of a long row.
-struct PullAll<'a, W> {
+struct PullAll<'a, 'b, W> {
     pull: Pull<W>,
     g: &'a [W],
     gamma: &'a [W],
@@ -175,22 +175,50 @@ struct PullAll<'a, W> {
     dbeta: &'a mut [W],
     /// Where the next row's gradients will be read, and where its `dx` will be written.
     ahead: [usize; 2],
+    /// The way of `dx`.
+    sink: &'a mut Sink<'b, W>,
 }
 
-impl<W: Wide> Kernel for PullAll<'_, W> {
+/// A [`Pull`] in the row's own precision.
+#[derive(Clone, Copy)]
+struct Rule<W> {
+    line: Line<W>,
+    mean: W,
+    along: W,
+    slope: W,
+    limit: W,
+}
+
+impl<W: Wide> Rule<W> {
+    /// The gradient for `x`, and those of its factors with what it adds to them.
+    #[inline(always)]
+    fn at(self, g: W, gamma: W, x: W, [product, sum]: [W; 2]) -> [W; 3] {
+        let normal = self.line.at(x);
+        let pulled = self.along.mul_add(normal, g.mul_add(gamma, self.mean)) * self.slope;
+        let held = W::select(self.limit.lt(pulled), self.limit, pulled);
+        let held = W::select(held.lt(-self.limit), -self.limit, held);
+        [held, g.mul_add(normal, product), sum + g]
+    }
+}
+
+impl<W: Wide> Kernel for PullAll<'_, '_, W> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let PullAll { pull, g, gamma, x, dx, dgamma, dbeta, ahead } = self;
+        let PullAll { pull, g, gamma, x, dx, dgamma, dbeta, ahead, sink } = self;
         let len = dx.len();
         let (g, gamma, x) = (&g[..len], &gamma[..len], &x[..len]);
         let (dgamma, dbeta) = (&mut dgamma[..len], &mut dbeta[..len]);
-        let line = pull.line;
-        let (mean, along) = (W::of(-pull.mean), W::of(-pull.along));
-        let (slope, limit) = (W::of(line.exact.slope), W::of(pull.limit));
+        let rule = Rule {
+            line: pull.line,
+            mean: W::of(-pull.mean),
+            along: W::of(-pull.along),
+            slope: W::of(pull.line.exact.slope),
+            limit: W::of(pull.limit),
+        };
         let mut start = 0;
         while start < len {
-            let end = (start + PART).min(len);
+            let end = (start + PIECE).min(len);
             let mut i = start;
             while i < end {
                 ask_ahead::<W, false>(g, i, ahead[0]);
@@ -199,17 +227,34 @@ impl<W: Wide> Kernel for PullAll<'_, W> {
             }
             let mut i = start;
             while i < end {
-                // All is read before anything is written: rows of several arrays often lie at the
-                // same place in their pages, and the machine would take one for the other.
-                let (g, normal) = (g[i], line.at(x[i]));
-                let pulled = along.mul_add(normal, g.mul_add(gamma[i], mean)) * slope;
-                let (products, sum) = (g.mul_add(normal, dgamma[i]), dbeta[i] + g);
-                let held = W::select(limit.lt(pulled), limit, pulled);
-                dx[i] = W::select(held.lt(-limit), -limit, held);
-                dgamma[i] = products;
-                dbeta[i] = sum;
-                i += 1;
+                // All is read before anything is written: the compiler need not ask which of six
+                // rows overlap, nor the machine, to which those that lie at the same place in their
+                // pages look as if they did.
+                let stop = if i + STRIP <= end { i + STRIP } else { i + 1 };
+                let (mut pulls, mut products, mut sums) =
+                    ([W::ZERO; STRIP], [W::ZERO; STRIP], [W::ZERO; STRIP]);
+                if stop == i + 1 {
+                    [pulls[0], products[0], sums[0]] =
+                        rule.at(g[i], gamma[i], x[i], [dgamma[i], dbeta[i]]);
+                    dx[i] = pulls[0];
+                    dgamma[i] = products[0];
+                    dbeta[i] = sums[0];
+                } else {
+                    let (g, gamma, x) = (&g[i..stop], &gamma[i..stop], &x[i..stop]);
+                    let (old_products, old_sums) = (&dgamma[i..stop], &dbeta[i..stop]);
+                    let mut l = 0;
+                    while l < STRIP {
+                        [pulls[l], products[l], sums[l]] =
+                            rule.at(g[l], gamma[l], x[l], [old_products[l], old_sums[l]]);
+                        l += 1;
+                    }
+                    dx[i..stop].copy_from_slice(&pulls);
+                    dgamma[i..stop].copy_from_slice(&products);
+                    dbeta[i..stop].copy_from_slice(&sums);
+                }
+                i = stop;
             }
+            sink.ready(dx, end);
             start = end;
         }
     }
@@ -279,7 +324,7 @@ struct Backward<'a, W> {
 
 impl<W: Wide> Backward<'_, W> {
     /// `dx` is empty where not wanted.
-    fn row(&mut self, row: usize, g: &[W], x: &[W], dx: &mut [W]) {
+    fn row(&mut self, row: usize, [g, x]: [&[W]; 2], dx: &mut [W], sink: &mut Sink<'_, W>) {
         let (shape, len) = (self.shape, self.shape.len);
         let at = row % shape.groups * len;
         let (dgamma, dbeta) = (&mut self.dgamma[at..at + len], &mut self.dbeta[at..at + len]);
@@ -296,9 +341,10 @@ impl<W: Wide> Backward<'_, W> {
             if len >= LONG {
                 let ahead = shape.ahead();
                 let ahead = [ahead, if self.buffered { 0 } else { ahead }];
-                return dispatch(PullAll { pull, g, gamma, x, dx, dgamma, dbeta, ahead });
+                return dispatch(PullAll { pull, g, gamma, x, dx, dgamma, dbeta, ahead, sink });
             }
             dispatch(PullBack { pull, g, gamma, x, dx });
+            sink.ready(dx, len);
         }
         if self.wanted[0] {
             dispatch(AddProducts { line, g, x, dgamma });
@@ -447,7 +493,8 @@ fn some_rows<T: Compute>(
     let direct = T::as_wide(&g[..0]).is_some();
     let streamed = direct && streamed(g, len);
     let stream = Stream::new();
-    let needed = if direct && !streamed { 0 } else { len };
+    let mut made = stream::room::<T::Wide>(if streamed { len } else { 0 });
+    let needed = if direct { 0 } else { len };
     let mut room = [(); 3].map(|()| vec![T::Wide::ZERO; needed]);
     let mut from = rows.start;
     while from < rows.end {
@@ -465,11 +512,11 @@ fn some_rows<T: Compute>(
             if let (Some(g), Some(x)) = (wide_g, wide_x) {
                 let dx = T::as_wide_mut(dx).unwrap_or(&mut []);
                 if streamed {
-                    let made = &mut room[2][..dx.len()];
-                    work.row(from + k, &g[at.clone()], &x[at], made);
-                    stream.write(made, dx);
+                    let made = &mut made.as_mut_slice()[..dx.len()];
+                    let mut sink = Sink::new(&stream, dx);
+                    work.row(from + k, [&g[at.clone()], &x[at]], made, &mut sink);
                 } else {
-                    work.row(from + k, &g[at.clone()], &x[at], dx);
+                    work.row(from + k, [&g[at.clone()], &x[at]], dx, &mut Sink::none());
                 }
                 continue;
             }
@@ -477,8 +524,9 @@ fn some_rows<T: Compute>(
             T::widen(&g[at.clone()], g_room);
             T::widen(&x[at], x_room);
             let wanted = dx.len();
-            work.row(from + k, g_room, x_room, &mut dx_room[..wanted]);
-            T::narrow(&dx_room[..wanted], dx);
+            let dx_room = &mut dx_room[..wanted];
+            work.row(from + k, [g_room, x_room], dx_room, &mut Sink::none());
+            T::narrow(dx_room, dx);
         }
         for (block, totals) in block.iter_mut().zip(&mut totals) {
             // Where they are not wanted there are no totals.
