@@ -2,32 +2,30 @@
 """Finds the polynomials of `gelu` in crates/extensor-kernels/src/math/erf.rs; needs mpmath.
 
 With t = (a - k)/(a + k), Φ(-a) e^(a²/2) / (1 - t) in powers of t, for a from 0 to where Φ(-a) has
-vanished, by interpolation at Chebyshev's points with 60 digits. Prints the coefficients, rounded, and
-the relative error that they have in exact arithmetic.
+vanished, so that the largest relative error is least. Prints the coefficients, rounded and divided by
+2^down, and the relative error that they have in exact arithmetic.
 """
-import struct
-from mpmath import mp, mpf, cos, pi, exp, erfc, sqrt, matrix, lu_solve, polyval, log
+import sys
 
-mp.dps = 60
+from mpmath import erfc, exp, log, mpf, sqrt
 
-
-def single(x):
-    return struct.unpack("f", struct.pack("f", float(x)))[0]
+from minimax import fit, shortest
 
 
-def fit(name, k, far, terms, rounded):
-    f = lambda t: exp(((a := k * (1 + t) / (1 - t)) ** 2) / 2) * erfc(a / sqrt(2)) / 2 / (1 - t)
-    low, high = mpf(-1), (far - k) / (far + k)
-    point = lambda i, n: (low + high) / 2 + (high - low) / 2 * cos(pi * (2 * i + 1) / (2 * n))
-    points = [point(i, terms) for i in range(terms)]
-    system = matrix([[t**j for j in range(terms)] for t in points])
-    found = [rounded(c) for c in lu_solve(system, matrix([f(t) for t in points]))]
-    worst = max(abs(polyval([mpf(c) for c in found[::-1]], t) / f(t) - 1)
-                for t in (point(i, 997) for i in range(997)))
-    print(f"{name}: k = {k}, 0 <= a <= {far}, t <= {float(high):.3f}, relative error 2^{float(log(worst, 2)):.1f}")
+def tail(kind, k, far, terms, down):
+    def function(t):
+        a = k * (1 + t) / (1 - t)
+        return exp(a**2 / 2) * erfc(a / sqrt(2)) / 2 / (1 - t)
+
+    high = (far - k) / (far + k)
+    found, worst = fit(function, lambda t: 1 / function(t), mpf(-1), high, terms - 1, kind)
+    print(f"{kind}: k = {k}, 0 <= a <= {float(far):.2f}, t <= {float(high):.3f},", end=" ")
+    print(f"relative error 2^{float(log(worst, 2)):.1f}, down {down}")
     for c in found:
-        print(f"        {c!r},")
+        print(f"        {shortest(c / 2**down, kind)},")
 
 
-fit("f32", mpf(4), 10.5 * sqrt(mpf(2)), 10, single)
-fit("f64", mpf(6), 28 * sqrt(mpf(2)), 24, float)
+if __name__ == "__main__":
+    for terms in [int(n) for n in sys.argv[1:]] or [9]:
+        tail("f32", mpf(3), 10.5 * sqrt(mpf(2)), terms, 40)
+    tail("f64", mpf(6), 28 * sqrt(mpf(2)), 24, 128)

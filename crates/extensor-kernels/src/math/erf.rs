@@ -39,7 +39,10 @@ pub trait ErfConstants: Constants {
     const ERF_TAIL: &'static [Self];
     /// `k` of [`gelu`]'s formula.
     const NORMAL_SCALE: Self;
-    /// `Φ(-a) e^(a²/2) / (1 - t)` in powers of its `t`, from `tools/minimax_gelu.py`.
+    /// How many powers of two it keeps small numbers away from the smallest.
+    const NORMAL_DOWN: i64;
+    /// `Φ(-a) e^(a²/2) / (1 - t)` in powers of its `t`, from `tools/minimax_gelu.py`, and so many
+    /// powers of two less.
     const NORMAL_TAIL: &'static [Self];
 }
 
@@ -84,19 +87,19 @@ impl ErfConstants for f32 {
         2.1819243e-02,
         -2.6628731e-03,
     ];
-    const NORMAL_SCALE: f32 = 4.0;
-    // For a <= 10.5 √2, so -1 <= t <= 0.576: relative error 2^-24.6.
+    const NORMAL_SCALE: f32 = 3.0;
+    const NORMAL_DOWN: i64 = 40;
+    // For a <= 10.5 √2, so -1 <= t <= 0.664: relative error 2^-23.3.
     const NORMAL_TAIL: &'static [f32] = &[
-        9.441064e-02,
-        -7.598708e-02,
-        4.8392083e-02,
-        -2.3315402e-02,
-        7.550785e-03,
-        -9.407407e-04,
-        -4.4021924e-04,
-        1.9594509e-04,
-        2.3835355e-05,
-        -1.5600514e-05,
+        1.105_162_9e-13,
+        -7.720_585e-14,
+        3.486_691e-14,
+        -7.162_983e-15,
+        -1.588_606_4e-15,
+        1.048_538e-15,
+        1.627_553_8e-16,
+        -1.355_203_5e-16,
+        -3.947_090_8e-17,
     ];
 }
 
@@ -174,32 +177,33 @@ impl ErfConstants for f64 {
         7.761310448300328e-06,
     ];
     const NORMAL_SCALE: f64 = 6.0;
-    // For a <= 28 √2, so -1 <= t <= 0.737: relative error 2^-54.9.
+    const NORMAL_DOWN: i64 = 128;
+    // For a <= 28 √2, so -1 <= t <= 0.737: relative error 2^-55.8.
     const NORMAL_TAIL: &'static [f64] = &[
-        0.06477931432444685,
-        -0.05841741913257213,
-        0.04741407431789863,
-        -0.03449196548129857,
-        0.022331187153471824,
-        -0.012723352672064658,
-        0.006264326305735725,
-        -0.00258210962523654,
-        0.0008358183868279671,
-        -0.0001776337711467653,
-        2.739167212599083e-06,
-        1.5113387893008475e-05,
-        -5.395993217379255e-06,
-        8.956691529950974e-08,
-        5.663354327777626e-07,
-        -1.4983988102060507e-07,
-        -3.572441292554913e-08,
-        2.5704899672602425e-08,
-        5.273185222643753e-10,
-        -3.5133678685663166e-09,
-        2.4289569292850474e-10,
-        4.2505157840835375e-10,
-        -2.6556940317822567e-11,
-        -3.213866445158817e-11,
+        1.903_692_950_963_214e-40,
+        -1.716_733_654_498_909e-40,
+        1.393_374_412_753_948_5e-40,
+        -1.013_627_764_300_593_9e-40,
+        6.562_546_086_515_386e-41,
+        -3.739_057_297_383_414e-41,
+        1.840_920_046_023_933e-41,
+        -7.588_138_194_092_484e-42,
+        2.456_249_480_203_967e-42,
+        -5.220_187_369_647_567e-43,
+        8.049_687_934_233_268e-45,
+        4.441_425_902_935_554e-44,
+        -1.585_739_356_851_920_9e-44,
+        2.632_010_837_010_742_5e-46,
+        1.664_292_232_060_342e-45,
+        -4.403_150_933_004_539e-46,
+        -1.049_445_371_755_724_2e-46,
+        7.551_243_326_993_26e-47,
+        1.493_866_536_978_429e-48,
+        -1.031_351_289_525_731_4e-47,
+        7.578_206_100_124_112e-49,
+        1.255_161_286_872_292e-48,
+        -9.304_586_390_462_15e-50,
+        -1.001_741_641_155_066_4e-49,
     ];
 }
 
@@ -279,39 +283,39 @@ pub fn normal_cdf<F: ErfConstants>(x: F) -> F {
 }
 
 /// What [`gelu`] and its slope are made of, for `a = |x|`, held where `Φ(-a)` has not long vanished:
-/// `a`, `e^(-a²/4)`, and `Φ(-a) e^(a²/2)`.
+/// `a`, `e^(-a²/2) / s`, and `s Φ(-a) e^(a²/2)` for an `s` so small that the first is a normal number
+/// where it is not with `s = 1`.
 ///
-/// The quotient falls slowly and smoothly from a half like `1 / (a √(2π))`. It is, times `1 - t`, a
-/// polynomial in `t = (a - k) / (a + k)` all the way. The root is a normal number where its square
-/// is not.
+/// The quotient falls slowly and smoothly from a half like `1 / (a √(2π))`. It is a polynomial in
+/// `t = (a - k) / (a + k)`, times `1 - t = 2k / (a + k)`, all the way.
 #[inline(always)]
 fn normal_tail<F: ErfConstants>(x: F) -> (F, F, F) {
     let a = at_most(x.abs(), F::ERFC_ZERO * F::lit(std::f64::consts::SQRT_2));
-    let t = (a - F::NORMAL_SCALE) / (a + F::NORMAL_SCALE);
-    let quotient = (F::lit(1.0) - t) * long_polynomial(t, F::NORMAL_TAIL);
-    // -a²/4 in two parts.
+    let rest = (F::NORMAL_SCALE + F::NORMAL_SCALE) / (a + F::NORMAL_SCALE);
+    let quotient = rest * long_polynomial(F::lit(1.0) - rest, F::NORMAL_TAIL);
+    // -a²/2 in two parts.
     let half = a * F::lit(0.5);
-    let square = half * half;
-    let (k, p) = exp_lean(-square, Some((-half).fma(half, square)));
-    (a, p * power_of_two::<F>(k), quotient)
+    let square = half * a;
+    let (k, p) = exp_lean(-square, Some((-half).fma(a, square)));
+    let scale = power_of_two::<F>(F::add_bits(k, F::int(F::NORMAL_DOWN)));
+    (a, p * scale, quotient)
 }
 
-/// `x Φ(x)` with the normal distribution function `Φ`, accurate also where it is small: within 6
+/// `x Φ(x)` with the normal distribution function `Φ`, accurate also where it is small: within 8
 /// units in the last place.
 #[inline(always)]
 pub fn gelu<F: ErfConstants>(x: F) -> F {
     // x Φ(x) = max(x, 0) - a Φ(-a) for a = |x|.
-    let (a, root, quotient) = normal_tail(x);
-    let less = (a * quotient * root) * root;
-    F::select(x > F::lit(0.0), x, F::lit(0.0)) - less
+    let (a, power, quotient) = normal_tail(x);
+    F::select(x > F::lit(0.0), x, F::lit(0.0)) - (a * power) * quotient
 }
 
 /// The derivative of [`gelu`], `Φ(x) + x Φ'(x)`, with an error of as much relative to its two terms.
 #[inline(always)]
 pub fn gelu_slope<F: ErfConstants>(x: F) -> F {
     // Φ(-a) - a e^(-a²/2) / √(2π) at -a, and what that lacks of one at a.
-    let (a, root, quotient) = normal_tail(x);
-    let density = F::lit(-0.398_942_280_401_432_7);
-    let below = (a.fma(density, quotient) * root) * root;
+    let (a, power, quotient) = normal_tail(x);
+    let density = F::lit(-0.398_942_280_401_432_7 * 0.5f64.powi(F::NORMAL_DOWN as i32));
+    let below = a.fma(density, quotient) * power;
     F::select(x < F::lit(0.0), below, F::lit(1.0) - below)
 }

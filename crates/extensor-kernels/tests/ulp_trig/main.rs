@@ -39,6 +39,10 @@ const NEAR_HALF_TURNS: &[f64] = &[
 ];
 
 fn check_f32(name: &str, f: fn(f32) -> f32, truth: fn(f64) -> f64) {
+    check_f32_within(F32_LIMIT, name, f, truth);
+}
+
+fn check_f32_within(limit: f64, name: &str, f: fn(f32) -> f32, truth: fn(f64) -> f64) {
     let mut worst = Worst::new();
     let mut see = |x: f32| worst.see(x as f64, error_f32(f(x), truth(x as f64)));
     (0..=u32::MAX).step_by(2039).map(f32::from_bits).for_each(&mut see);
@@ -56,7 +60,7 @@ fn check_f32(name: &str, f: fn(f32) -> f32, truth: fn(f64) -> f64) {
     for x in [0.5, 1.0, PI / 8.0, f32::TRIG_LIMIT as f64, f32::MAX as f64] {
         near(x);
     }
-    worst.check(name, F32_LIMIT);
+    worst.check(name, limit);
 }
 
 /// Points over all exponents, both signs, and `more` with their nearest neighbours.
@@ -191,6 +195,41 @@ fn normal_distribution_is_near_the_truth_into_the_subnormals() {
         })
     };
     check_f64("normal_cdf f64", normal_cdf, truth, normal_points(38.6));
+}
+
+/// What `gelu` promises: it is one of a network's layers, made of several roundings.
+const GELU_LIMIT: f64 = 8.0;
+
+#[test]
+fn gelu_is_within_its_bound_into_the_subnormals() {
+    check_f32_within(GELU_LIMIT, "gelu f32", gelu, |x| {
+        if x == f64::NEG_INFINITY { 0.0 } else { x * 0.5 * libm::erfc(-x * FRAC_1_SQRT_2) }
+    });
+    // The slope has a zero at -0.7518: there its error is one of its two terms, which are as large.
+    let mut worst = Worst::new();
+    for k in -150_000..150_000 {
+        let x = k as f32 * 1e-4;
+        let wide = f64::from(x);
+        let below = 0.5 * libm::erfc(-wide * FRAC_1_SQRT_2);
+        let density = (-0.5 * wide * wide).exp() / (2.0 * PI).sqrt() * wide;
+        let error = (f64::from(gelu_slope(x)) - (below + density)).abs();
+        let unit = f64::from(f32::EPSILON) * below.max(density.abs());
+        worst.see(wide, error / unit.max(f64::from(f32::from_bits(1))));
+    }
+    worst.check("gelu_slope f32", GELU_LIMIT);
+    let truth = |c: &mut Big, x: f64| {
+        limits(x, 38.7, 0.0, x, || {
+            let two = BigFloat::from_word(2, 64);
+            let y = big(-x).div(&two.sqrt(256, NEAREST), 256, NEAREST);
+            c.erfc(&y).div(&two, 256, NEAREST).mul(&big(x), 256, NEAREST)
+        })
+    };
+    let mut worst = Worst::new();
+    let mut c = Big::new();
+    for x in normal_points(38.6).into_iter().filter(|x| x.is_finite()) {
+        worst.see(x, error_f64(gelu(x), &truth(&mut c, x)));
+    }
+    worst.check("gelu f64", GELU_LIMIT);
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Worst {
 
 /// The error of `got` in units of the last place that `truth` has as an `f32`.
 pub fn error_f32(got: f32, truth: f64) -> f64 {
-    if got.is_nan() && truth.is_nan() {
+    if got.is_nan() && truth.is_nan() || f64::from(got) == truth {
         return 0.0;
     }
     let exponent = ((truth.to_bits() >> 52) & 0x7ff) as i32 - 1023;
