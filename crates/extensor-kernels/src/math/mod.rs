@@ -39,11 +39,11 @@ impl Elementary for f64 {}
 #[inline(always)]
 fn polynomial<F: Float>(x: F, c: &[F]) -> F {
     let x2 = x * x;
-    let x4 = x2 * x2;
-    let low = block(x, x2, &c[..c.len().min(4)]);
-    if c.len() <= 4 {
-        return low;
+    if c.len() <= 5 {
+        return block(x, x2, c);
     }
+    let x4 = x2 * x2;
+    let low = block(x, x2, &c[..4]);
     let middle = block(x, x2, &c[4..c.len().min(8)]);
     if c.len() <= 8 {
         return middle.fma(x4, low);
@@ -63,7 +63,7 @@ fn long_polynomial<F: Float>(x: F, c: &[F]) -> F {
     polynomial(x, &c[12..]).fma(x4 * (x4 * x4), low)
 }
 
-/// A polynomial of at most four terms.
+/// A polynomial of at most five terms.
 #[inline(always)]
 fn block<F: Float>(x: F, x2: F, c: &[F]) -> F {
     match *c {
@@ -71,6 +71,7 @@ fn block<F: Float>(x: F, x2: F, c: &[F]) -> F {
         [a, b] => b.fma(x, a),
         [a, b, c] => c.fma(x2, b.fma(x, a)),
         [a, b, c, d] => d.fma(x, c).fma(x2, b.fma(x, a)),
-        _ => unreachable!("one to four terms"),
+        [a, b, c, d, e] => e.fma(x2, d.fma(x, c)).fma(x2, b.fma(x, a)),
+        _ => unreachable!("one to five terms"),
     }
 }
