@@ -273,8 +273,9 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
         if self.chunks > 1 {
             return self.long_rows(x, out);
         }
-        // Several short rows at a time.
-        let together = (PACK / each).max(1);
+        // Several short rows at a time, or several that are read side by side.
+        let direct = T::as_wide(&[]).is_some() && x.stretch() >= TOGETHER * each;
+        let together = (PACK / each).max(if direct && each >= LONG { TOGETHER } else { 1 });
         let shared = Shared::new(out);
         in_tasks(results.div_ceil(together), together.min(results) * each, &|units| {
             let mut room = Room::new();
