@@ -271,6 +271,16 @@ fn a_struct_of_tensors_is_a_tree_with_names() -> Result<()> {
 }
 
 #[test]
+fn whole_numbers_that_a_checkpointed_function_returns_are_indices_as_ever() -> Result<()> {
+    let f = |x: &Tensor| {
+        let largest = checkpoint(|x: &Tensor| extensor::argmax(x, 0, true), x)?;
+        sum(&extensor::take(&multiply(x, x)?, &largest, 0)?, .., false)
+    };
+    assert_eq!(grad(f, &tensor([1.0, 3.0, 2.0]))?.to_vec::<f64>()?, [0.0, 6.0, 0.0]);
+    Ok(())
+}
+
+#[test]
 fn a_checkpointed_dropout_drops_the_same_numbers_again() -> Result<()> {
     let layer = |w: &Tensor, x: &Tensor| {
         let key = extensor::Key::new(u64::from(w.shape()[0] == 5));

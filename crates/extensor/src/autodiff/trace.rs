@@ -140,7 +140,7 @@ pub(super) fn note(
         Tensor::from_traced(Traced { level, value, mark: Mark::Reverse { node, output } })
     };
     // One output, mostly: the only link goes to it.
-    if outputs.len() == 1 {
+    if outputs.len() == 1 && outputs[0].dtype().is_float() {
         let value = outputs.swap_remove(0);
         outputs.push(wrap(value, node, 0));
         return outputs;
