@@ -1,0 +1,62 @@
+//! Results too large for the caches are written past them, piece by piece: the same bits must arrive,
+//! whatever the length and wherever the inputs begin.
+
+use extensor::*;
+
+fn cut(x: &Tensor, start: usize, end: usize) -> Result<Tensor> {
+    slice(x, 0, start as i64, end as i64, 1)
+}
+
+fn formulas(x: &Tensor, g: &Tensor) -> Result<Vec<Tensor>> {
+    let products = [multiply(x, g)?, tanh(x)?, sin(x)?];
+    Ok([products.to_vec(), vec![gelu(x, false)?, gelu_backward(g, x, false)?]].concat())
+}
+
+fn rows(x: &Tensor, g: &Tensor, gamma: &Tensor) -> Result<Vec<Tensor>> {
+    let (y, log, shape) = (softmax(x, 1)?, log_softmax(x, 1)?, gamma.shape().to_vec());
+    let normal = layer_norm(x, Some(gamma), Some(gamma), &shape, 1e-5)?;
+    let (dx, _, _) = layer_norm_backward(g, x, Some(gamma), &shape, 1e-5)?;
+    let gradients = [softmax_backward(g, &y, 1)?, log_softmax_backward(g, &log, 1)?, dx];
+    Ok([vec![y, log, normal, mean(x, 1, false)?], gradients.to_vec()].concat())
+}
+
+/// That parts of what `f` makes of the whole are what it makes of the parts.
+fn compare(
+    f: impl Fn(&Tensor, &Tensor) -> Result<Vec<Tensor>>,
+    [x, g]: [&Tensor; 2],
+    part: usize,
+) -> Result<()> {
+    let (whole, len) = (f(x, g)?, x.shape()[0]);
+    for start in [0, len / 2, len - part] {
+        let of = |y: &Tensor| cut(y, start, start + part);
+        for (k, (y, again)) in whole.iter().zip(f(&of(x)?, &of(g)?)?).enumerate() {
+            assert_eq!(of(y)?.to_f64_vec(), again.to_f64_vec(), "result {k} from {start} of {len}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn formulas_over_large_tensors_have_the_bits_of_small_ones() -> Result<()> {
+    for (len, dtype) in [(2_097_152, DType::F32), (2_500_001, DType::F32), (1_300_017, DType::F64)]
+    {
+        let [a, b] = Key::new(1).split();
+        let (x, g) = (a.normal([len + 1], dtype)?, b.normal([len + 1], dtype)?);
+        for start in [0, 1] {
+            let (x, g) = (cut(&x, start, start + len)?, cut(&g, start, start + len)?);
+            compare(formulas, [&x, &g], 1001)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn rows_of_large_tensors_have_the_bits_of_small_ones() -> Result<()> {
+    for (count, len) in [(2500, 1000), (17_000, 130), (60_000, 37), (520, 4099)] {
+        let [a, b, c] = Key::new(2).split();
+        let (x, g) = (a.normal([count, len], DType::F32)?, b.normal([count, len], DType::F32)?);
+        let gamma = c.normal([len], DType::F32)?;
+        compare(|x, g| rows(x, g, &gamma), [&x, &g], 3)?;
+    }
+    Ok(())
+}
