@@ -292,7 +292,7 @@ const CHUNK: usize = 64 * 1024;
 const BLOCK: usize = 1024;
 /// Elements that are made before they are written past the caches: few, so that reading, computing
 /// and writing alternate often enough to go on side by side.
-const STREAMED: usize = 128;
+const STREAMED: usize = stream::PIECE;
 /// How many elements ahead memory is asked for on the way there.
 const AHEAD: usize = 1024;
 

@@ -32,7 +32,7 @@ pub(crate) fn ask<const TO_WRITE: bool>(place: *const u8) {
     let _ = place;
 }
 
-/// Numbers of a row that are worked on before more of the next row is asked for.
+/// Numbers that are worked on before more are asked for, and before they are written.
 pub(crate) const PIECE: usize = 128;
 
 /// Asks for the numbers that lie `ahead` numbers behind those of `piece`: the same piece of the next
