@@ -45,10 +45,15 @@ pub(crate) fn ask_ahead<T>(piece: &[T], ahead: usize) {
     if ahead > FAR / size_of::<T>() {
         return;
     }
-    let (start, bytes) = (piece.as_ptr().wrapping_add(ahead).cast::<u8>(), size_of_val(piece));
+    ask_for(piece.as_ptr().wrapping_add(ahead), piece.len());
+}
+
+/// Asks for `len` numbers that will be read soon. They may be anywhere.
+#[inline(always)]
+pub(crate) fn ask_for<T>(start: *const T, len: usize) {
     let mut at = 0;
-    while at < bytes {
-        ask::<false>(start.wrapping_add(at));
+    while at < len * size_of::<T>() {
+        ask::<false>(start.cast::<u8>().wrapping_add(at));
         at += LINE;
     }
 }

@@ -60,3 +60,23 @@ fn rows_of_large_tensors_have_the_bits_of_small_ones() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn a_sum_over_a_large_tensor_has_the_same_bits_however_it_is_read() -> Result<()> {
+    // Read at several places from memory, with every other number from a packed piece of it.
+    for (len, dtype) in [(6_500_000, DType::F32), (6_291_456, DType::F32), (3_300_001, DType::F64)]
+    {
+        let x = Key::new(3).normal([len], dtype)?;
+        let apart = reshape(&stack(&[x.clone(), x.zeros_like()?], 1)?, [2 * len])?;
+        let apart = slice(&apart, 0, 0, 2 * len as i64, 2)?;
+        assert!(!apart.is_contiguous());
+        for reduce in [sum, mean, max_reduce] {
+            let want = reduce(&apart, Axes::from(..), false)?.to_f64_vec();
+            for count in [1, 2, 3] {
+                let got = threads::with(count, || reduce(&x, Axes::from(..), false))?;
+                assert_eq!(got.to_f64_vec(), want, "{len} numbers, {count} threads");
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,6 +1,6 @@
 //! The folds: sums, products, the largest and the smallest.
 
-use super::{CHUNK, Fold, LANES, LONG, SEQUENCE, lanes, reduce};
+use super::{CHUNK, Fold, LANES, LONG, PACK, SEQUENCE, STREAMS, lanes, reduce};
 use crate::isa::{Kernel, dispatch, dispatch_narrow};
 use crate::native::{Compute, Native};
 use crate::number::Number;
@@ -40,9 +40,15 @@ struct Rows<'a, S: Step> {
     out: &'a mut [S::Acc],
 }
 
-/// Rows that are read at once: a core has so much memory under way that one stream, which stops at
-/// every page, does not keep it busy.
-const STREAMS: usize = 8;
+/// Groups that are read from one place before it is the next one's turn.
+const TURN: usize = 2;
+
+/// Turns by which each place is behind the one before: places that move at one distance from each
+/// other, a power of two, would all want the same few sets of the caches.
+const BEHIND: usize = 2;
+
+/// How many numbers ahead memory is asked for.
+const AHEAD: usize = 512;
 
 impl<S: Step> Kernel for Rows<'_, S> {
     type Output = ();
@@ -51,12 +57,9 @@ impl<S: Step> Kernel for Rows<'_, S> {
         let Rows { x, n, params, out } = self;
         assert!(n > 0 && n <= CHUNK && x.len() == n * out.len() && params.len() == out.len());
         let mut row = 0;
-        if S::CHEAP && n >= LONG {
-            while row + STREAMS <= out.len() {
-                let (x, params) = (&x[row * n..], &params[row..]);
-                in_streams::<S>(x, n, params, &mut out[row..row + STREAMS]);
-                row += STREAMS;
-            }
+        if S::CHEAP && n >= LONG && x.len() > PACK && out.len() >= STREAMS {
+            row = out.len() / STREAMS * STREAMS;
+            in_streams::<S>(&x[..row * n], n, &params[..row], &mut out[..row]);
         }
         while row < out.len() {
             let (x, param) = (&x[row * n..(row + 1) * n], params[row]);
@@ -94,42 +97,45 @@ fn unknown(lanes: usize) -> usize {
     std::hint::black_box(lanes).clamp(1, LANES)
 }
 
-/// Several rows of `n` numbers, each as [`in_lanes`] folds it.
+/// Lanes that lie in whole lines of memory.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Lanes<A>([A; LANES]);
+
+/// Rows of `n` numbers, each as [`in_lanes`] folds it, the same number of them at every place.
 #[inline(always)]
 fn in_streams<S: Step>(x: &[S::In], n: usize, params: &[S::Param], out: &mut [S::Acc]) {
-    let mut lanes = [[S::START; LANES]; STREAMS];
+    let each = out.len() / STREAMS;
+    let mut lanes = [Lanes([S::START; LANES]); STREAMS];
     let width = unknown(LANES);
+    // The row and the group in it that each place has come to.
+    let mut at = [(0, 0); STREAMS];
     let whole = n / LANES;
-    let mut g = 0;
-    while g < whole {
-        let count = TURN.min(whole - g);
+    let turns = each * whole.div_ceil(TURN) + (STREAMS - 1) * BEHIND;
+    let mut turn = 0;
+    while turn < turns {
         let mut s = 0;
-        while s < STREAMS {
-            let x = &x[s * n + g * LANES..(s + 1) * n];
-            let soon = x.as_ptr().wrapping_add(AHEAD).cast::<u8>();
-            let mut at = 0;
-            while at < TURN * LANES * size_of::<S::In>() {
-                stream::ask::<false>(soon.wrapping_add(at));
-                at += stream::LINE;
+        while s < STREAMS.min(turn / BEHIND + 1) {
+            let (row, g) = at[s];
+            if row < each {
+                let row = s * each + row;
+                let x = &x[row * n + g * LANES..(row + 1) * n];
+                let count = TURN.min(whole - g);
+                stream::ask_for(x.as_ptr().wrapping_add(AHEAD), TURN * LANES);
+                groups::<S>(x, count, params[row], &mut lanes[s].0[..width]);
+                at[s].1 += count;
+                if g + count == whole {
+                    let rest = &x[count * LANES..];
+                    out[row] = finish_lanes::<S>(&mut lanes[s].0[..width], rest, params[row]);
+                    lanes[s].0 = [S::START; LANES];
+                    at[s] = (at[s].0 + 1, 0);
+                }
             }
-            groups::<S>(x, count, params[s], &mut lanes[s][..width]);
             s += 1;
         }
-        g += count;
-    }
-    let mut s = 0;
-    while s < STREAMS {
-        let rest = &x[s * n + whole * LANES..(s + 1) * n];
-        out[s] = finish_lanes::<S>(&mut lanes[s][..width], rest, params[s]);
-        s += 1;
+        turn += 1;
     }
 }
-
-/// How many numbers ahead memory is asked for.
-const AHEAD: usize = 256;
-
-/// Groups that are read from one row before it is the next one's turn.
-const TURN: usize = 4;
 
 /// Folds `count` groups of numbers, one for each lane.
 #[inline(always)]
@@ -138,8 +144,7 @@ fn groups<S: Step>(x: &[S::In], count: usize, param: S::Param, lanes: &mut [S::A
     let mut g = 0;
     if S::CHEAP {
         while g + 4 <= count {
-            let x = &x[g * len..(g + 4) * len];
-            let (a, x) = x.split_at(len);
+            let (a, x) = x[g * len..(g + 4) * len].split_at(len);
             let (b, x) = x.split_at(len);
             let (c, d) = x.split_at(len);
             let mut l = 0;
@@ -149,6 +154,15 @@ fn groups<S: Step>(x: &[S::In], count: usize, param: S::Param, lanes: &mut [S::A
                 l += 1;
             }
             g += 4;
+        }
+        while g + 2 <= count {
+            let (a, b) = x[g * len..(g + 2) * len].split_at(len);
+            let mut l = 0;
+            while l < len {
+                lanes[l] = S::step(S::step(lanes[l], a[l], param), b[l], param);
+                l += 1;
+            }
+            g += 2;
         }
     }
     while g < count {
@@ -506,6 +520,27 @@ pub(super) fn no_params(results: usize) -> Vec<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_read_at_several_places_have_the_bits_of_each_alone() {
+        let x: Vec<f32> = (0..70 * CHUNK).map(|i| (i as f32 * 0.7).sin() * i as f32).collect();
+        for n in [LONG + 1, 1000, 1023, 2016, CHUNK - 1, CHUNK] {
+            for rows in [STREAMS, STREAMS + 1, 2 * STREAMS, 3 * STREAMS - 1, 4 * STREAMS + 5] {
+                assert!(n * rows > PACK, "few numbers are read one after the other");
+                let x = &x[..n * rows];
+                let folds = [f32::sums(), <f32 as Arithmetic>::products()];
+                for fold in folds {
+                    let mut all = vec![f64::NAN; rows];
+                    fold.rows(x, n, &no_params(rows), &mut all);
+                    for (k, (x, &of_all)) in x.chunks(n).zip(&all).enumerate() {
+                        let mut alone = [f64::NAN];
+                        fold.rows(x, n, &[()], &mut alone);
+                        assert_eq!(of_all.to_bits(), alone[0].to_bits(), "{k} of {rows} × {n}");
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn sums_are_rounded_to_the_nearest_16_bit_number() {

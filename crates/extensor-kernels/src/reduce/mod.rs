@@ -46,8 +46,14 @@ const PACK: usize = 4096;
 const NARROW: usize = PACK / LANES;
 /// Results that are folded side by side where there are more.
 const BLOCK: usize = 512;
-/// Chunks that are folded side by side: reading at several places at once is faster.
-const TOGETHER: usize = 16;
+/// From so many bytes on numbers come from memory, not from a cache, and are read at several places
+/// at once: a core can have more memory under way than one stream, which stops at every page, asks for.
+const PAST: usize = 24 << 20;
+/// How many places that are. Memory stays quick if each is far from the next.
+const STREAMS: usize = 16;
+/// Numbers that are read in this way by one task at most, and what is left to share of the rest.
+const SIDE_BY_SIDE: usize = 1 << 19;
+const PARTS: usize = 32;
 /// Numbers that are worth a task of their own.
 const TASK: usize = 64 * 1024;
 
@@ -56,7 +62,7 @@ pub trait Fold<I, A, P>: Sync {
     /// What folding nothing gives.
     fn start(&self) -> A;
     /// `out[i]` = all of row number `i` of `x`, whose rows have `n <= CHUNK` numbers, folded with
-    /// `params[i]`.
+    /// `params[i]`. More than [`PACK`] numbers come from memory.
     fn rows(&self, x: &[I], n: usize, params: &[P], out: &mut [A]);
     /// Folds `x[i]` into `acc[i]` with `params[i]`, for each of `count` rows of `x` that begin
     /// `stride` numbers apart.
@@ -266,6 +272,17 @@ fn in_tasks(units: usize, each: usize, run: &(dyn Fn(std::ops::Range<usize>) + S
     });
 }
 
+/// How many of `rows` rows of `each` numbers are folded side by side: one, unless they come from memory
+/// and need not be packed.
+fn side_by_side<T: Compute>(x: &Gather<'_, T>, rows: usize, each: usize) -> usize {
+    let most = SIDE_BY_SIDE.min(x.stretch()) / each;
+    let small = rows.saturating_mul(each) < PAST / size_of::<T>();
+    if small || each < LONG || most < STREAMS || T::as_wide(&[]).is_none() {
+        return 1;
+    }
+    (rows / PARTS).clamp(STREAMS, most) / STREAMS * STREAMS
+}
+
 impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O> {
     /// Where the numbers of one result lie together: `x` walks over the results outside.
     fn rows<T: Compute<Wide = I>>(&self, x: &Gather<'_, T>, out: &mut [O]) {
@@ -274,8 +291,7 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
             return self.long_rows(x, out);
         }
         // Several short rows at a time, or several that are read side by side.
-        let direct = T::as_wide(&[]).is_some() && x.stretch() >= TOGETHER * each;
-        let together = (PACK / each).max(if direct && each >= LONG { TOGETHER } else { 1 });
+        let together = (PACK / each).max(side_by_side(x, results, each));
         let shared = Shared::new(out);
         in_tasks(results.div_ceil(together), together.min(results) * each, &|units| {
             let mut room = Room::new();
@@ -298,18 +314,18 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
         let mut partial = vec![self.fold.start(); self.results * chunks];
         let shared = Shared::new(&mut partial);
         // Whole chunks that lie together are folded side by side, as rows are.
-        let direct = T::as_wide(&[]).is_some() && x.stretch() >= TOGETHER * CHUNK;
-        let together = if direct { TOGETHER } else { 1 };
+        let together = side_by_side(x, chunks, CHUNK);
         let per_row = chunks.div_ceil(together);
         in_tasks(self.results * per_row, CHUNK * together, &|units| {
             let mut room = Room::new();
+            let mut params: SmallVec<[P; 1]> = SmallVec::new();
             for unit in units {
                 let (row, first) = (unit / per_row, unit % per_row * together);
                 let last = (first + together).min(chunks);
                 // The last chunk of a row may be shorter than the others.
                 let whole = if last * CHUNK > each { last - 1 } else { last };
-                let params: SmallVec<[P; TOGETHER]> =
-                    SmallVec::from_elem(self.params[row], last - first);
+                params.clear();
+                params.resize(last - first, self.params[row]);
                 for part in [first..whole, whole..last] {
                     if part.is_empty() {
                         continue;
