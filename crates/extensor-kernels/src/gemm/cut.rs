@@ -40,8 +40,12 @@ impl Cut {
         // for each part of the rows.
         let wanted = if threads == 1 { 1 } else { 2 * threads };
         let narrowest = if m > 4 * n { 4 * width } else { 2 * width };
-        let col_parts = wanted.min(n / narrowest).max(needed).max(1);
+        let mut col_parts = wanted.min(n / narrowest).max(needed).max(1);
         let row_parts = wanted.div_ceil(col_parts).min(m.div_ceil(TASK_ROWS));
+        // Narrow patches are better than none for some thread.
+        if row_parts * col_parts < threads {
+            col_parts = threads.div_ceil(row_parts).min(n / (2 * lanes::<R>())).max(col_parts);
+        }
         Cut {
             m,
             n,

@@ -40,9 +40,10 @@ use std::marker::PhantomData;
 const VECTOR_LANES: usize = 16;
 
 /// Multiply-adds up to which a product is computed without packing A: on one thread, and where other
-/// threads would help to compute it in blocks.
+/// threads would help to compute it in blocks, unless its depth is so small that packing takes longer.
 const DIRECT: usize = 128 * 128 * 128;
 const DIRECT_BESIDE_THREADS: usize = 80 * 80 * 80;
+const SHALLOW: usize = 32;
 
 /// Multiply-adds of a batch below which it stays on the calling thread.
 const PARALLEL_BATCH: usize = 1 << 17;
@@ -276,7 +277,7 @@ unsafe fn product<T: Element>(
         }
         return;
     }
-    let direct = if par::threads() == 1 { DIRECT } else { DIRECT_BESIDE_THREADS };
+    let direct = if par::threads() == 1 || k < SHALLOW { DIRECT } else { DIRECT_BESIDE_THREADS };
     let a = a.strided(m, k);
     let b = b.transposed().strided(n, k);
     // SAFETY: the caller's promise; where C is seen transposed, so are its strides.
