@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Each workload is timed in turns, a few repetitions of ours and then a few of PyTorch's, each after
-//! one that is not timed, with the same number of threads; the median and the minimum are shown, and the ratio of the medians and
-//! minima (above 1: ExTensor is faster). Without a Python that has torch only our side is shown.
+//! 30 ms of the same that are not timed, with the same number of threads; the median and the minimum
+//! are shown, and the ratio of the medians and minima (above 1: ExTensor is faster). Without a Python
+//! that has torch only our side is shown.
 
 mod memory;
 mod networks;
@@ -21,6 +22,11 @@ use std::time::{Duration, Instant};
 
 /// Repetitions in one turn.
 const TURN: usize = 3;
+
+/// How long either side works before a turn is timed. When a side stops, its threads wait actively for
+/// a while, PyTorch's, being GNU's, for about 15 ms; and when it starts again, the operating system
+/// may need as long to see that they are worth a processor each. Neither belongs to the work.
+const WARM: Duration = Duration::from_millis(30);
 
 struct Options {
     threads: Vec<usize>,
@@ -97,9 +103,10 @@ fn run(workload: &mut work::Workload, mut peer: Option<&mut Peer>, turns: usize)
     let mut ours = Vec::new();
     let mut theirs = Vec::new();
     for turn in 0..=turns {
-        // Either side's threads wait actively for a moment after their work.
-        std::thread::sleep(Duration::from_millis(3));
-        (workload.f)();
+        let start = Instant::now();
+        while start.elapsed() < WARM {
+            (workload.f)();
+        }
         let times: Vec<f64> = (0..TURN)
             .map(|_| {
                 let start = Instant::now();
@@ -109,8 +116,7 @@ fn run(workload: &mut work::Workload, mut peer: Option<&mut Peer>, turns: usize)
                 start.elapsed().as_secs_f64() / workload.inner as f64
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(3));
-        let answer = peer.as_mut().and_then(|p| p.time(&workload.name, TURN));
+        let answer = peer.as_mut().and_then(|p| p.time(&workload.name, TURN, WARM));
         // The first turn warms up.
         if turn > 0 {
             ours.extend(times);

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 /// PyTorch at work.
 pub struct Peer {
@@ -30,9 +31,9 @@ impl Peer {
         Some(Peer { version, process, questions, answers })
     }
 
-    /// The seconds that each of some repetitions of a workload took.
-    pub fn time(&mut self, name: &str, repetitions: usize) -> Option<Vec<f64>> {
-        writeln!(self.questions, "{name} {repetitions}").ok()?;
+    /// The seconds that each of some repetitions of a workload took, after others for `warm`.
+    pub fn time(&mut self, name: &str, repetitions: usize, warm: Duration) -> Option<Vec<f64>> {
+        writeln!(self.questions, "{name} {repetitions} {}", warm.as_secs_f64()).ok()?;
         self.questions.flush().ok()?;
         let mut line = String::new();
         self.answers.read_line(&mut line).ok()?;
