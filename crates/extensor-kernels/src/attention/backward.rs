@@ -139,16 +139,15 @@ impl<W: Wide> Sweep<'_, W> {
             let (scaled, room) = room.split_at_mut(q_most * width);
             let (scores, pulled) = room.split_at_mut(q_most * k_most);
             for kb in k_at.clone() {
-                let ks = block(kb, KEYS, keys);
-                let n = ks.len();
-                let k = &x.k[part(head, keys, width, &ks)];
-                let v = &x.v[part(head, keys, value_width, &ks)];
                 for qb in q_at.clone() {
                     let qs = block(qb, QUERIES, queries);
-                    if x.hidden(&qs, &ks) {
+                    let ks = x.keys_of(&qs, kb);
+                    if ks.is_empty() {
                         continue;
                     }
-                    let m = qs.len();
+                    let k = &x.k[part(head, keys, width, &ks)];
+                    let v = &x.v[part(head, keys, value_width, &ks)];
+                    let (m, n) = (qs.len(), ks.len());
                     let scaled = &mut scaled[..m * width];
                     let (scores, pulled) = (&mut scores[..m * n], &mut pulled[..m * n]);
                     x.scaled(head, &qs, scaled);

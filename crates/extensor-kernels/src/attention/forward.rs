@@ -82,8 +82,8 @@ pub(super) fn run_forward<W: Wide>(x: &Attention<'_, W>, out: &mut [W], logsumex
             let scaled = &mut scaled[..m * width];
             x.scaled(head, &queries, scaled);
             for at in 0..x.key_blocks() {
-                let keys = block(at, KEYS, keys);
-                if x.hidden(&queries, &keys) {
+                let keys = x.keys_of(&queries, at);
+                if keys.is_empty() {
                     break;
                 }
                 let n = keys.len();

@@ -18,7 +18,7 @@ use forward::run_forward;
 use std::ops::Range;
 
 /// Queries, and keys, of a block.
-const QUERIES: usize = 128;
+const QUERIES: usize = 64;
 const KEYS: usize = 256;
 
 /// Multiply-adds below which all is done on the calling thread.
@@ -130,9 +130,10 @@ impl<W: Wide> Attention<'_, W> {
         par::parallel_for(tasks, &|i| par::with_threads(1, || task(i)));
     }
 
-    /// Whether no query of the block looks at any key of the block.
-    fn hidden(&self, queries: &Range<usize>, keys: &Range<usize>) -> bool {
-        self.causal && keys.start >= queries.end
+    /// The keys of block number `at`, up to the last that any of the queries looks at.
+    fn keys_of(&self, queries: &Range<usize>, at: usize) -> Range<usize> {
+        let keys = block(at, KEYS, self.keys);
+        if self.causal { keys.start..keys.end.min(queries.end) } else { keys }
     }
 
     /// The scores of a block of queries, which are scaled, and keys; −∞ where one is hidden.

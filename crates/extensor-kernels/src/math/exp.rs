@@ -138,25 +138,33 @@ pub(super) fn exp2_fraction<F: Constants>(r: Dd<F>) -> Dd<F> {
 pub fn exp<F: Constants>(x: F) -> F {
     let (top, bottom) = exponent_limits::<F>();
     let ln_2 = std::f64::consts::LN_2;
-    let x = clamp(x, F::lit(bottom * ln_2), F::lit(top * ln_2));
+    let low = F::lit(bottom * ln_2);
+    let vanishes = x < low;
+    let x = clamp(x, low, F::lit(top * ln_2));
     if lean::<F>() {
         let (k, p) = exp_lean(x, None);
-        let (a, b) = two_powers(k);
-        return p * a * b;
+        return scaled(p, k, vanishes);
     }
     let (k, p) = exp_dd(x);
+    scaled(p.value(), k, vanishes)
+}
+
+/// `p 2^k`, or zero. A product that is too small for a number takes a processor a hundred times as long
+/// as another, and masked scores, which are −∞, have such exponentials: they are multiplied by zero.
+#[inline(always)]
+fn scaled<F: Float>(p: F, k: F::Int, vanishes: bool) -> F {
     let (a, b) = two_powers(k);
-    p.value() * a * b
+    p * a * F::select(vanishes, F::lit(0.0), b)
 }
 
 /// `2^x`.
 #[inline(always)]
 pub fn exp2<F: Constants>(x: F) -> F {
     let (top, bottom) = exponent_limits::<F>();
+    let vanishes = x < F::lit(bottom);
     let x = clamp(x, F::lit(bottom), F::lit(top));
     let (whole, k) = nearest(x, F::lit(1.0));
-    let (a, b) = two_powers(k);
-    exp2_fraction(Dd::new(x - whole, F::lit(0.0))).value() * a * b
+    scaled(exp2_fraction(Dd::new(x - whole, F::lit(0.0))).value(), k, vanishes)
 }
 
 /// `e^x - 1`, accurate also where `x` is small.
