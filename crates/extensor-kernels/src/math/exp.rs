@@ -190,11 +190,11 @@ pub fn sigmoid<F: Constants>(x: F) -> F {
     let bottom = F::lit(bottom * std::f64::consts::LN_2);
     // e^-|x| = 2^k p is at most one. The result is 1 / (1 + 2^k p), or 2^k p / (1 + 2^k p).
     let low = F::select(x < F::lit(0.0), x, -x);
-    let low = F::select(low < bottom, bottom, low);
+    let vanishes = low < bottom;
+    let low = F::select(vanishes, bottom, low);
     if lean::<F>() {
         let (k, p) = exp_lean(low, None);
-        let (a, b) = two_powers(k);
-        let power = p * a * b;
+        let power = scaled(p, k, vanishes);
         return F::select(x < F::lit(0.0), power, one) / (one + power);
     }
     let (k, p) = exp_dd(low);

@@ -62,7 +62,7 @@ pub trait Fold<I, A, P>: Sync {
     /// What folding nothing gives.
     fn start(&self) -> A;
     /// `out[i]` = all of row number `i` of `x`, whose rows have `n <= CHUNK` numbers, folded with
-    /// `params[i]`. More than [`PACK`] numbers come from memory.
+    /// `params[i]`. More than 4096 numbers come from memory.
     fn rows(&self, x: &[I], n: usize, params: &[P], out: &mut [A]);
     /// Folds `x[i]` into `acc[i]` with `params[i]`, for each of `count` rows of `x` that begin
     /// `stride` numbers apart.
@@ -272,11 +272,11 @@ fn in_tasks(units: usize, each: usize, run: &(dyn Fn(std::ops::Range<usize>) + S
     });
 }
 
-/// How many of `rows` rows of `each` numbers are folded side by side: one, unless they come from memory
-/// and need not be packed.
-fn side_by_side<T: Compute>(x: &Gather<'_, T>, rows: usize, each: usize) -> usize {
+/// How many of `rows` rows of `each` numbers, of `all` numbers that are folded, are folded side by
+/// side: one, unless they come from memory and need not be packed.
+fn side_by_side<T: Compute>(x: &Gather<'_, T>, all: usize, rows: usize, each: usize) -> usize {
     let most = SIDE_BY_SIDE.min(x.stretch()) / each;
-    let small = rows.saturating_mul(each) < PAST / size_of::<T>();
+    let small = all < PAST / size_of::<T>();
     if small || each < LONG || most < STREAMS || T::as_wide(&[]).is_none() {
         return 1;
     }
@@ -291,7 +291,8 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
             return self.long_rows(x, out);
         }
         // Several short rows at a time, or several that are read side by side.
-        let together = (PACK / each).max(side_by_side(x, results, each));
+        let together =
+            (PACK / each).max(side_by_side(x, results.saturating_mul(each), results, each));
         let shared = Shared::new(out);
         in_tasks(results.div_ceil(together), together.min(results) * each, &|units| {
             let mut room = Room::new();
@@ -314,7 +315,7 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
         let mut partial = vec![self.fold.start(); self.results * chunks];
         let shared = Shared::new(&mut partial);
         // Whole chunks that lie together are folded side by side, as rows are.
-        let together = side_by_side(x, chunks, CHUNK);
+        let together = side_by_side(x, self.results.saturating_mul(each), chunks, CHUNK);
         let per_row = chunks.div_ceil(together);
         in_tasks(self.results * per_row, CHUNK * together, &|units| {
             let mut room = Room::new();
