@@ -6,7 +6,7 @@
 //! that all threads share. How the work is cut never shows in the result (see
 //! [`tile`](super::tile)), so it is cut by what is fast.
 
-use super::cut::{Cut, even_part};
+use super::cut::{Cut, NARROW, even_part, wide_columns};
 use super::pack::{Panels, Source};
 use super::simd::{Simd, Work, dispatch, lanes, tile_rows};
 use super::tile::{self, MAX_ROWS, Next, Tile, WIDTH};
@@ -20,8 +20,8 @@ const DEPTH: usize = 512;
 /// Bytes of packed A, and of the wide copy of a block of C in a half-precision product.
 const A_BYTES: usize = 4 << 20;
 
-/// Lanes of A packed by a task, nearly.
-const PIECE: usize = 128;
+/// Tasks for each thread in packing A: some threads come late.
+const PIECES: usize = 2;
 
 /// Multiply-adds below which a product stays on the calling thread.
 const PARALLEL: usize = 1 << 18;
@@ -187,7 +187,7 @@ impl<R: Real> Block<R> {
                 assert!(packed_a.len() >= m * k);
                 let adjacent = a.adjacent_lanes();
                 let width = if adjacent { cut.height } else { 1 };
-                let piece = (PIECE / width).max(1) * width;
+                let piece = m.div_ceil(width).div_ceil(PIECES * threads) * width;
                 let to = Packed(packed_a.as_mut_ptr());
                 each(m.div_ceil(piece), &|task| {
                     let to = &to;
@@ -221,29 +221,29 @@ impl<R: Real> Block<R> {
         height: usize,
         (rows, cols): (Range<usize>, Range<usize>),
     ) {
-        let width = WIDTH * lanes::<R>();
-        let panels = Panels { width, pad: width / WIDTH };
+        let (width, narrow) = (WIDTH * lanes::<R>(), NARROW * lanes::<R>());
+        let wide = wide_columns::<R>(cols.len());
         let k = self.depth.len();
         // Whole panels are written by the first tiles, if those are of the largest size.
         let in_place = b.in_place().filter(|b| b.lane_stride == 1);
         let copied = if height == tile_rows::<R>() && rows.len() >= height && in_place.is_some() {
-            cols.len() / width * width
+            wide / width * width
         } else {
             0
         };
-        let room = panels.padded(cols.len()) * self.stretch.min(k);
+        let room = cols.len().next_multiple_of(lanes::<R>()) * self.stretch.min(k);
         scratch::with(room, |packed: &mut [R]| {
             for p in (0..k).step_by(self.stretch) {
                 let depth = self.stretch.min(k - p);
                 let first = self.cols.start + cols.start;
                 let from = self.depth.start + p;
-                if copied < cols.len() {
-                    b.pack(
-                        first + copied..first + cols.len(),
-                        from..from + depth,
-                        panels,
-                        &mut packed[copied * depth..],
-                    );
+                for (part, width) in [(copied..wide, width), (wide..cols.len(), narrow)] {
+                    if part.is_empty() {
+                        continue;
+                    }
+                    let panels = Panels { width, pad: lanes::<R>() };
+                    let out = &mut packed[part.start * depth..];
+                    b.pack(first + part.start..first + part.end, from..from + depth, panels, out);
                 }
                 // SAFETY: the part lies in the block, and the block in the operands; packed A has one
                 // stretch, so that `p` is 0.
@@ -255,6 +255,7 @@ impl<R: Real> Block<R> {
                         height,
                         a: Rows { first: a.first.offset(rows.start as isize * a.row).add(p), ..a },
                         b: packed.as_mut_ptr(),
+                        wide,
                         copied,
                         b_from: in_place.map_or(std::ptr::null(), |b| b.at(first, from)),
                         b_step: in_place.map_or(0, |b| b.depth_stride),
@@ -274,8 +275,10 @@ struct Patch<R> {
     depth: usize,
     height: usize,
     a: Rows<R>,
-    /// The packed panels of B, of which the first `copied` columns are to be copied from where B is.
+    /// The packed panels of B: the first `wide` columns in panels of the largest width, of which the
+    /// first `copied` are to be copied from where B is, the others in narrow ones.
     b: *mut R,
+    wide: usize,
     copied: usize,
     b_from: *const R,
     b_step: isize,
@@ -286,18 +289,20 @@ struct Patch<R> {
 impl<R: Real> Work<R> for Patch<R> {
     #[inline(always)]
     fn run<S: Simd<T = R>>(self) {
-        let width = WIDTH * S::LANES;
+        let (width, narrow) = (WIDTH * S::LANES, NARROW * S::LANES);
         let line = 64 / size_of::<R>();
         // While a row of tiles is computed, each tile asks for its share of the next rows of A.
-        let share = self.depth.div_ceil(line).div_ceil(self.cols.div_ceil(width));
+        let tiles = self.wide.div_ceil(width) + (self.cols - self.wide).div_ceil(narrow);
+        let share = self.depth.div_ceil(line).div_ceil(tiles);
         // A tile whose columns are not adjacent in C is computed here.
         let mut aside = [R::ZERO; MAX_ROWS * WIDTH * 16];
         for i in (0..self.rows).step_by(self.height) {
             let rows = self.height.min(self.rows - i);
             let a = self.a.first.wrapping_offset(i as isize * self.a.row);
             let next_a = a.wrapping_offset(rows as isize * self.a.row);
-            for j in (0..self.cols).step_by(width) {
-                let cols = width.min(self.cols - j);
+            let mut j = 0;
+            for tile in 0..tiles {
+                let cols = if j < self.wide { width } else { narrow }.min(self.cols - j);
                 // SAFETY: `(i, j)` is an element of the patch.
                 let c = unsafe { self.c.at(i, j) };
                 let dense = c.col == 1;
@@ -327,7 +332,7 @@ impl<R: Real> Work<R> for Patch<R> {
                     load_c: self.load_c,
                     next: Next {
                         c: next_c,
-                        a: next_a.wrapping_add(j / width * share * line),
+                        a: next_a.wrapping_add(tile * share * line),
                         a_row: self.a.row,
                         a_lines: if i + rows < self.rows { share } else { 0 },
                     },
@@ -345,6 +350,7 @@ impl<R: Real> Work<R> for Patch<R> {
                     // SAFETY: as for `gather`.
                     unsafe { scatter(&aside, width, c, rows, cols) };
                 }
+                j += cols;
             }
         }
     }

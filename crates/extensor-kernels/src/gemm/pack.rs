@@ -122,7 +122,7 @@ struct Pack<'a, T: Element> {
 
 /// Depths packed at a time from an operand whose lanes are adjacent: all panels take their part of
 /// a stretch of memory before the next stretch is looked at.
-const DEPTHS: usize = 16;
+const DEPTHS: usize = 8;
 
 /// How many depths ahead memory is asked for.
 const AHEAD: isize = 8;

@@ -22,7 +22,7 @@ pub(super) const DIRECT_ROWS: usize = 4;
 const THIRD: usize = 3;
 
 /// How many depths ahead a tile that copies B asks for it.
-const AHEAD: isize = 16;
+const AHEAD: isize = 8;
 
 /// One tile: `c[i, j] = (start: c[i, j] or 0) + Σ_p a[i, p] * b[p, j]`.
 pub(super) struct Tile<T> {
