@@ -8,12 +8,83 @@ use crate::buffer::Buffer;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Isa, isa};
 use crate::native::Native;
+#[cfg(target_arch = "x86_64")]
+use std::sync::OnceLock;
 
 /// From so many bytes of results on they are written past the caches.
 pub(crate) const FROM: usize = 8 << 20;
 
 /// Bytes that memory is fetched in.
 pub(crate) const LINE: usize = 64;
+
+/// How numbers are best read from memory at several places at once. That is a matter of the processor:
+/// what doubles the speed of one halves that of another (`docs/decisions/0007`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    /// How many places, [`Places::MOST`] at most. Memory stays quick if each is far from the next.
+    pub count: usize,
+    /// How many groups of numbers are read from one place before it is the next one's turn.
+    pub turn: usize,
+    /// How many bytes ahead of each place memory is asked for.
+    pub ahead: usize,
+    /// Whether what is asked for is to come to the first cache, or to the second.
+    pub near: bool,
+}
+
+impl Places {
+    pub(crate) const MOST: usize = 16;
+    /// For Intel's processors.
+    pub(crate) const MANY: Places =
+        Places { count: Places::MOST, turn: 2, ahead: 2048, near: true };
+    /// For AMD's and others: their second cache can wait for many more lines than the first.
+    pub(crate) const SOME: Places = Places { count: 2, turn: 8, ahead: 1024, near: false };
+
+    /// What suits this machine.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn here() -> Places {
+        static HERE: OnceLock<Places> = OnceLock::new();
+        *HERE.get_or_init(|| {
+            let maker = std::arch::x86_64::__cpuid(0);
+            let intel = [b"Genu", b"ineI", b"ntel"].map(|part| u32::from_le_bytes(*part));
+            if [maker.ebx, maker.edx, maker.ecx] == intel { Places::MANY } else { Places::SOME }
+        })
+    }
+
+    /// What suits this machine.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn here() -> Places {
+        Places::SOME
+    }
+
+    /// Asks for the numbers that lie ahead of `len` numbers at `start`.
+    #[inline(always)]
+    pub(crate) fn ask<T>(self, start: *const T, len: usize) {
+        let start = start.cast::<u8>().wrapping_add(self.ahead);
+        let mut at = 0;
+        while at < len * size_of::<T>() {
+            let place = start.wrapping_add(at);
+            if self.near {
+                ask::<false>(place)
+            } else {
+                ask_from_far(place)
+            }
+            at += LINE;
+        }
+    }
+}
+
+/// Asks for a line of memory to be brought as near as the second cache. The place may be anywhere.
+#[inline(always)]
+fn ask_from_far(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: this reads and writes nothing, and any address will do.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(place.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
 
 /// Asks for a line of memory that will be needed soon. The place may be anywhere.
 #[inline(always)]
@@ -45,15 +116,10 @@ pub(crate) fn ask_ahead<T>(piece: &[T], ahead: usize) {
     if ahead > FAR / size_of::<T>() {
         return;
     }
-    ask_for(piece.as_ptr().wrapping_add(ahead), piece.len());
-}
-
-/// Asks for `len` numbers that will be read soon. They may be anywhere.
-#[inline(always)]
-pub(crate) fn ask_for<T>(start: *const T, len: usize) {
+    let start = piece.as_ptr().wrapping_add(ahead).cast::<u8>();
     let mut at = 0;
-    while at < len * size_of::<T>() {
-        ask::<false>(start.cast::<u8>().wrapping_add(at));
+    while at < size_of_val(piece) {
+        ask::<false>(start.wrapping_add(at));
         at += LINE;
     }
 }

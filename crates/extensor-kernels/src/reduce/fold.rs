@@ -1,10 +1,11 @@
 //! The folds: sums, products, the largest and the smallest.
 
-use super::{CHUNK, Fold, LANES, LONG, PACK, SEQUENCE, STREAMS, lanes, reduce};
+use super::registers::Registers;
+use super::{CHUNK, Fold, LANES, LONG, PACK, SEQUENCE, lanes, reduce};
 use crate::isa::{Kernel, dispatch, dispatch_narrow};
 use crate::native::{Compute, Native};
 use crate::number::Number;
-use crate::stream;
+use crate::stream::Places;
 use crate::view::View;
 use half::{bf16, f16};
 use std::marker::PhantomData;
@@ -28,6 +29,12 @@ pub(super) trait Step {
     fn step(acc: Self::Acc, x: Self::In, param: Self::Param) -> Self::Acc;
     /// Two partial results in one.
     fn join(a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    /// Folds groups of numbers, one for each of all [`LANES`] lanes, with the lanes in registers, if
+    /// there is a loop for that; the compiler keeps them in memory.
+    #[inline(always)]
+    fn in_registers(_x: &[Self::In], _lanes: &mut [Self::Acc]) -> bool {
+        false
+    }
 }
 
 /// A [`Step`] as a [`Fold`].
@@ -40,15 +47,9 @@ struct Rows<'a, S: Step> {
     out: &'a mut [S::Acc],
 }
 
-/// Groups that are read from one place before it is the next one's turn.
-const TURN: usize = 2;
-
 /// Turns by which each place is behind the one before: places that move at one distance from each
 /// other, a power of two, would all want the same few sets of the caches.
 const BEHIND: usize = 2;
-
-/// How many numbers ahead memory is asked for.
-const AHEAD: usize = 512;
 
 impl<S: Step> Kernel for Rows<'_, S> {
     type Output = ();
@@ -57,9 +58,10 @@ impl<S: Step> Kernel for Rows<'_, S> {
         let Rows { x, n, params, out } = self;
         assert!(n > 0 && n <= CHUNK && x.len() == n * out.len() && params.len() == out.len());
         let mut row = 0;
-        if S::CHEAP && n >= LONG && x.len() > PACK && out.len() >= STREAMS {
-            row = out.len() / STREAMS * STREAMS;
-            in_streams::<S>(&x[..row * n], n, &params[..row], &mut out[..row]);
+        if S::CHEAP && n >= LONG && x.len() > PACK {
+            let places = Places::here();
+            row = out.len() / places.count * places.count;
+            in_places::<S>(places, &x[..row * n], n, &params[..row], &mut out[..row]);
         }
         while row < out.len() {
             let (x, param) = (&x[row * n..(row + 1) * n], params[row]);
@@ -104,34 +106,41 @@ struct Lanes<A>([A; LANES]);
 
 /// Rows of `n` numbers, each as [`in_lanes`] folds it, the same number of them at every place.
 #[inline(always)]
-fn in_streams<S: Step>(x: &[S::In], n: usize, params: &[S::Param], out: &mut [S::Acc]) {
-    let each = out.len() / STREAMS;
-    let mut lanes = [Lanes([S::START; LANES]); STREAMS];
+fn in_places<S: Step>(
+    places: Places,
+    x: &[S::In],
+    n: usize,
+    params: &[S::Param],
+    out: &mut [S::Acc],
+) {
+    let count = places.count.min(Places::MOST);
+    let each = out.len() / count;
+    let mut lanes = [Lanes([S::START; LANES]); Places::MOST];
     let width = unknown(LANES);
     // The row and the group in it that each place has come to.
-    let mut at = [(0, 0); STREAMS];
+    let mut at = [(0, 0); Places::MOST];
     let whole = n / LANES;
-    let turns = each * whole.div_ceil(TURN) + (STREAMS - 1) * BEHIND;
+    let turns = each * whole.div_ceil(places.turn) + (count - 1) * BEHIND;
     let mut turn = 0;
     while turn < turns {
-        let mut s = 0;
-        while s < STREAMS.min(turn / BEHIND + 1) {
-            let (row, g) = at[s];
+        let mut p = 0;
+        while p < count.min(turn / BEHIND + 1) {
+            let (row, g) = at[p];
             if row < each {
-                let row = s * each + row;
+                let row = p * each + row;
                 let x = &x[row * n + g * LANES..(row + 1) * n];
-                let count = TURN.min(whole - g);
-                stream::ask_for(x.as_ptr().wrapping_add(AHEAD), TURN * LANES);
-                groups::<S>(x, count, params[row], &mut lanes[s].0[..width]);
-                at[s].1 += count;
-                if g + count == whole {
-                    let rest = &x[count * LANES..];
-                    out[row] = finish_lanes::<S>(&mut lanes[s].0[..width], rest, params[row]);
-                    lanes[s].0 = [S::START; LANES];
-                    at[s] = (at[s].0 + 1, 0);
+                let some = places.turn.min(whole - g);
+                places.ask(x.as_ptr(), some * LANES);
+                groups::<S>(x, some, params[row], &mut lanes[p].0[..width]);
+                at[p].1 += some;
+                if g + some == whole {
+                    let rest = &x[some * LANES..];
+                    out[row] = finish_lanes::<S>(&mut lanes[p].0[..width], rest, params[row]);
+                    lanes[p].0 = [S::START; LANES];
+                    at[p] = (at[p].0 + 1, 0);
                 }
             }
-            s += 1;
+            p += 1;
         }
         turn += 1;
     }
@@ -141,6 +150,9 @@ fn in_streams<S: Step>(x: &[S::In], n: usize, params: &[S::Param], out: &mut [S:
 #[inline(always)]
 fn groups<S: Step>(x: &[S::In], count: usize, param: S::Param, lanes: &mut [S::Acc]) {
     let len = lanes.len();
+    if len == LANES && S::in_registers(&x[..count * len], lanes) {
+        return;
+    }
     let mut g = 0;
     if S::CHEAP {
         while g + 4 <= count {
@@ -308,6 +320,10 @@ macro_rules! arithmetic_steps {
             #[inline(always)]
             fn join(a: $acc, b: $acc) -> $acc {
                 a + b
+            }
+            #[inline(always)]
+            fn in_registers(x: &[$in], lanes: &mut [$acc]) -> bool {
+                <$in as Registers<$acc>>::add_groups(x, lanes)
             }
         }
         impl Step for Product<$in, $acc> {
@@ -521,21 +537,46 @@ pub(super) fn no_params(results: usize) -> Vec<()> {
 mod tests {
     use super::*;
 
+    /// Reads at several places, in its own time.
+    struct Together<'a>(Places, &'a [f32], usize, &'a mut [f64]);
+
+    impl Kernel for Together<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run(self) {
+            let Together(places, x, n, out) = self;
+            in_places::<Sum<f32, f64>>(places, x, n, &no_params(out.len()), out);
+        }
+    }
+
     #[test]
     fn rows_read_at_several_places_have_the_bits_of_each_alone() {
         let x: Vec<f32> = (0..70 * CHUNK).map(|i| (i as f32 * 0.7).sin() * i as f32).collect();
         for n in [LONG + 1, 1000, 1023, 2016, CHUNK - 1, CHUNK] {
-            for rows in [STREAMS, STREAMS + 1, 2 * STREAMS, 3 * STREAMS - 1, 4 * STREAMS + 5] {
-                assert!(n * rows > PACK, "few numbers are read one after the other");
+            let alone = |k: usize| {
+                let mut alone = [f64::NAN];
+                f32::sums().rows(&x[k * n..(k + 1) * n], n, &[()], &mut alone);
+                alone[0].to_bits()
+            };
+            for rows in [8, 16, 17, 31, 32, 47, 69] {
                 let x = &x[..n * rows];
-                let folds = [f32::sums(), <f32 as Arithmetic>::products()];
-                for fold in folds {
-                    let mut all = vec![f64::NAN; rows];
-                    fold.rows(x, n, &no_params(rows), &mut all);
-                    for (k, (x, &of_all)) in x.chunks(n).zip(&all).enumerate() {
-                        let mut alone = [f64::NAN];
-                        fold.rows(x, n, &[()], &mut alone);
-                        assert_eq!(of_all.to_bits(), alone[0].to_bits(), "{k} of {rows} × {n}");
+                assert!(x.len() > PACK || rows == 8, "few numbers are read one after the other");
+                let mut all = vec![f64::NAN; rows];
+                f32::sums().rows(x, n, &no_params(rows), &mut all);
+                for (k, of_all) in all.iter().enumerate() {
+                    assert_eq!(of_all.to_bits(), alone(k), "{k} of {rows} × {n}");
+                }
+                for places in [Places::MANY, Places::SOME] {
+                    if rows % places.count == 0 {
+                        all.fill(f64::NAN);
+                        dispatch(Together(places, x, n, &mut all));
+                        for (k, of_all) in all.iter().enumerate() {
+                            assert_eq!(
+                                of_all.to_bits(),
+                                alone(k),
+                                "{k} of {rows} × {n}, {places:?}"
+                            );
+                        }
                     }
                 }
             }

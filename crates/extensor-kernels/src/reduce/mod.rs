@@ -16,6 +16,7 @@ mod classes;
 mod fold;
 mod mapped;
 mod real;
+mod registers;
 mod scan;
 
 pub use arg::{Which, arg};
@@ -27,6 +28,7 @@ pub use scan::{Scans, cumprod, cumsum, recurrence};
 
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
+use crate::stream::Places;
 use crate::view::{Gather, View, merged};
 use smallvec::SmallVec;
 
@@ -49,8 +51,6 @@ const BLOCK: usize = 512;
 /// From so many bytes on numbers come from memory, not from a cache, and are read at several places
 /// at once: a core can have more memory under way than one stream, which stops at every page, asks for.
 const PAST: usize = 24 << 20;
-/// How many places that are. Memory stays quick if each is far from the next.
-const STREAMS: usize = 16;
 /// Numbers that are read in this way by one task at most, and what is left to share of the rest.
 const SIDE_BY_SIDE: usize = 1 << 19;
 const PARTS: usize = 32;
@@ -277,10 +277,11 @@ fn in_tasks(units: usize, each: usize, run: &(dyn Fn(std::ops::Range<usize>) + S
 fn side_by_side<T: Compute>(x: &Gather<'_, T>, all: usize, rows: usize, each: usize) -> usize {
     let most = SIDE_BY_SIDE.min(x.stretch()) / each;
     let small = all < PAST / size_of::<T>();
-    if small || each < LONG || most < STREAMS || T::as_wide(&[]).is_none() {
+    let places = Places::here().count;
+    if small || each < LONG || most < places || T::as_wide(&[]).is_none() {
         return 1;
     }
-    (rows / PARTS).clamp(STREAMS, most) / STREAMS * STREAMS
+    (rows / PARTS).clamp(places, most) / places * places
 }
 
 impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O> {

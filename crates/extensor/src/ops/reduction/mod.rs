@@ -16,9 +16,9 @@ pub use scan::*;
 pub use spread::*;
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
-use crate::ops::pointwise::{Takes, infer_unary, map_real};
+use crate::ops::pointwise::{Takes, map_real};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record};
 use crate::ops::samples::{Bad, Sampler};
 use crate::tensor::match_float;
@@ -40,13 +40,19 @@ pub(super) struct Group {
 }
 
 impl Group {
-    #[inline]
+    // Compiled where it is called: handing over the result would cost more than making it.
+    #[inline(always)]
     pub fn new(op: &'static str, shape: &Shape, axes: &Axes) -> Result<Group> {
         if *axes == Axes::All && shape.len() <= 4 {
             let mask = SmallVec::from_buf_and_len([true; 6], shape.len());
             let count = shape.iter().fold(1usize, |count, &size| count.saturating_mul(size));
             return Ok(Group { mask, kept: Shape::from(&[1; 4][..shape.len()]), count });
         }
+        Group::over(op, shape, axes)
+    }
+
+    #[inline(never)]
+    fn over(op: &'static str, shape: &Shape, axes: &Axes) -> Result<Group> {
         let mask = axes.mask(op, shape.len())?;
         let mut kept = shape.clone();
         let mut count = 1usize;
@@ -172,15 +178,17 @@ impl<R: Rule> Operation for Reduction<R> {
     }
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
         let (op, x) = (R::RECORD.name, inputs[0]);
-        let mut specs = infer_unary(op, x, R::TAKES)?;
-        let group = Group::new(op, x.shape(), &self.axes)?;
-        if R::NONEMPTY && group.count == 0 && !group.kept.contains(&0) {
-            let shape = x.shape().clone();
-            return Err(Error::Empty { op, shape });
+        R::TAKES.expect(op, "x", x.dtype())?;
+        let (shape, nothing) = if self.axes == Axes::All && !self.keepdims {
+            (Shape::scalar(), x.is_empty())
+        } else {
+            let group = Group::new(op, x.shape(), &self.axes)?;
+            (group.shape(self.keepdims), group.count == 0 && !group.kept.contains(&0))
+        };
+        if R::NONEMPTY && nothing {
+            return Err(Error::Empty { op, shape: x.shape().clone() });
         }
-        specs[0].shape = group.shape(self.keepdims);
-        specs[0].dtype = R::dtype(x.dtype());
-        Ok(specs)
+        Ok(spec(shape, R::dtype(x.dtype())))
     }
     fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
         let group = Group::new(R::RECORD.name, inputs[0].shape(), &self.axes)?;
