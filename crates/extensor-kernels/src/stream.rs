@@ -1,4 +1,4 @@
-//! Writing past the caches.
+//! Writing past the caches, and reading what lies beyond them.
 //!
 //! What is larger than the caches need not pass through them on its way to memory: an ordinary
 //! store reads the line that it is about to overwrite, which is a third of the traffic of a simple
@@ -18,7 +18,7 @@ pub(crate) const FROM: usize = 8 << 20;
 pub(crate) const LINE: usize = 64;
 
 /// How numbers are best read from memory at several places at once. That is a matter of the processor:
-/// what doubles the speed of one halves that of another (`docs/decisions/0007`).
+/// what saves one a third of the time takes another twice as long (`docs/decisions/0007`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     /// How many places, [`Places::MOST`] at most. Memory stays quick if each is far from the next.

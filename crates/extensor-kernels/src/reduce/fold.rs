@@ -537,7 +537,7 @@ pub(super) fn no_params(results: usize) -> Vec<()> {
 mod tests {
     use super::*;
 
-    /// Reads at several places, in its own time.
+    /// Reads at these places, whatever the machine.
     struct Together<'a>(Places, &'a [f32], usize, &'a mut [f64]);
 
     impl Kernel for Together<'_> {
