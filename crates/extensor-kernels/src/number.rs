@@ -53,6 +53,13 @@ pub trait Number:
     fn ge(self, other: Self) -> Self::Mask {
         other.le(self)
     }
+    /// `|self|` in a formula of a function that is smooth where `self` changes its sign. It is
+    /// differentiated as the branch that 0 belongs to, `self >= 0`; the formula must choose that
+    /// branch there too.
+    #[inline(always)]
+    fn size(self) -> Self {
+        self.abs()
+    }
     /// -1, 0 or 1 (NaN for NaN).
     #[inline(always)]
     fn sign(self) -> Self {
@@ -136,6 +143,41 @@ pub trait Real: Number + Div<Output = Self> {
     #[inline(always)]
     fn is_nan(self) -> Self::Mask {
         !self.eq(self)
+    }
+    /// `self` where it is NaN, `other` elsewhere: so it is of derivatives too.
+    #[inline(always)]
+    fn nan_or(self, other: Self) -> Self {
+        Self::select(self.is_nan(), self, other)
+    }
+    /// `self * factor`, where nothing comes of nothing: 0 · ∞ is 0.
+    #[inline(always)]
+    fn times(self, factor: Self) -> Self {
+        let product = self * factor;
+        let invented = product.is_nan() & !self.is_nan() & !factor.is_nan();
+        Self::select(invented, self.lit(0.0), product)
+    }
+    /// `self`, but where `at` is true no larger than `limit`: so it is of derivatives too.
+    #[inline(always)]
+    fn capped(self, at: Self::Mask, limit: f64) -> Self {
+        let limit = self.lit(limit);
+        Self::select(at & limit.lt(self.abs()), limit.copysign(self), self)
+    }
+    /// `self`, which is the same number as `smooth` but was computed in a way that should not be
+    /// differentiated (it selects, or cancels what is lost by rounding): derivatives are those of
+    /// `smooth`, which machine numbers never compute.
+    #[inline(always)]
+    fn like(self, _smooth: impl FnOnce() -> Self) -> Self {
+        self
+    }
+    /// `e^(−x²)`, to full precision where the square is large too.
+    #[inline(always)]
+    fn bell(self) -> Self {
+        // Beyond, nothing is left; the square must not be infinite.
+        let x = self.maximum(self.lit(-40.0)).minimum(self.lit(40.0));
+        let square = x * x;
+        let lost = x.mul_add(x, -square);
+        let e = (-square).exp();
+        (-lost).mul_add(e, e).like(|| (-(self * self)).exp())
     }
     /// Whether it is neither infinite nor NaN.
     #[inline(always)]

@@ -1,144 +1,118 @@
-//! A formula as a list of steps: what it does, for whoever wants to do it to something else than
-//! machine numbers.
+//! A number that writes down what happens to it: how a formula becomes a list of steps.
 //!
-//! A [`Symbol`] is a [`Real`] number that writes down what happens to it. This module must not know
-//! what the steps are used for.
+//! A [`Symbol`] is a [`Real`] number. What is written down twice is kept once. This module must not
+//! know what the steps are used for.
 
 use crate::map::{Formula, NumberFormula};
 use crate::number::{Number, Real};
+use crate::program::{Binary, Compare, Program, Step, Unary};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
-
-/// A step of a program: what is done to the results of earlier steps, which are named by number.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Step {
-    /// Variable number so and so.
-    Variable(usize),
-    /// A constant.
-    Constant(f64),
-    /// A function of one number.
-    Unary(Unary, usize),
-    /// A function of two numbers.
-    Binary(Binary, usize, usize),
-    /// A question about two numbers.
-    Compare(Compare, usize, usize),
-    /// Both of two masks.
-    And(usize, usize),
-    /// Either of two masks.
-    Or(usize, usize),
-    /// The other mask.
-    Not(usize),
-    /// The second where the first, a mask, is true; the third elsewhere.
-    Select(usize, usize, usize),
-}
-
-/// Functions of one number; see [`Real`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Unary {
-    Negate,
-    Abs,
-    Sqrt,
-    Floor,
-    Ceil,
-    Round,
-    Trunc,
-    Exp,
-    Expm1,
-    Log,
-    Log1p,
-    Log2,
-    Log10,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Sinh,
-    Cosh,
-    Tanh,
-    Asinh,
-    Acosh,
-    Atanh,
-    Erf,
-    Erfc,
-    Sigmoid,
-    Softplus,
-    Gelu,
-    GeluSlope,
-}
-
-/// Functions of two numbers; see [`Number`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Binary {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Maximum,
-    Minimum,
-    FloorDivide,
-    Modulo,
-    Power,
-    CopySign,
-    Atan2,
-    Hypot,
-}
-
-/// Questions about two numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Compare {
-    Equal,
-    Less,
-    LessEqual,
-}
-
-/// The steps of a formula, in an order in which each uses only earlier ones.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Program {
-    /// The steps; the variables come first.
-    pub steps: Vec<Step>,
-    /// The step that gives the result.
-    pub result: usize,
-}
 
 impl Program {
     /// The steps of a formula of `N` variables.
     pub fn of<F: Formula<N>, const N: usize>(formula: &F) -> Program {
-        record(&|x| formula.f(x))
+        Program::record(N, |x| formula.f(std::array::from_fn(|k| x[k])))
     }
 
     /// Likewise of a formula that whole numbers have too.
     pub fn of_number<F: NumberFormula<N>, const N: usize>(formula: &F) -> Program {
-        record(&|x| formula.f(x))
+        Program::record(N, |x| formula.f(std::array::from_fn(|k| x[k])))
+    }
+
+    /// The steps of a function of any number of symbols, which must not itself record a program.
+    pub fn record(variables: usize, formula: impl FnOnce(&[Symbol]) -> Symbol) -> Program {
+        RECORDER.with(|recorder| *recorder.borrow_mut() = Recorder::default());
+        let symbols: Vec<Symbol> = (0..variables).map(|k| push(Step::Variable(k))).collect();
+        let result = formula(&symbols).0;
+        let steps = RECORDER.with(RefCell::take).steps;
+        Program { variables, steps, result }.tidy()
     }
 }
 
 thread_local! {
-    static STEPS: RefCell<Vec<Step>> = const { RefCell::new(Vec::new()) };
+    static RECORDER: RefCell<Recorder> = RefCell::new(Recorder::default());
 }
 
-fn record<const N: usize>(formula: &dyn Fn([Symbol; N]) -> Symbol) -> Program {
-    STEPS.with(|steps| steps.borrow_mut().clear());
-    let variables = std::array::from_fn(|k| push(Step::Variable(k)));
-    let result = formula(variables).0;
-    Program { steps: STEPS.with(RefCell::take), result }
+/// Writes steps down, each only once.
+#[derive(Default)]
+struct Recorder {
+    steps: Vec<Step>,
+    known: HashMap<[u64; 4], usize>,
+}
+
+impl Recorder {
+    fn push(&mut self, step: Step) -> usize {
+        if let Some(known) = self.simpler(&step) {
+            return known;
+        }
+        let next = self.steps.len();
+        let number = *self.known.entry(key(&step)).or_insert(next);
+        if number == next {
+            self.steps.push(step);
+        }
+        number
+    }
+
+    /// An earlier step that has the same result, whatever the numbers are.
+    fn simpler(&self, step: &Step) -> Option<usize> {
+        let one = |at: usize| self.steps[at] == Step::Constant(1.0);
+        match *step {
+            Step::Binary(Binary::Multiply | Binary::Times | Binary::Divide, a, b) if one(b) => {
+                Some(a)
+            }
+            Step::Binary(Binary::Multiply | Binary::Times, a, b) if one(a) => Some(b),
+            Step::Select(_, a, b) if a == b => Some(a),
+            _ => None,
+        }
+    }
+}
+
+/// What tells one step from another: constants by their bits.
+fn key(step: &Step) -> [u64; 4] {
+    let [a, b, c] = {
+        let mut all = [u64::MAX; 3];
+        for (slot, operand) in all.iter_mut().zip(step.operands()) {
+            *slot = operand as u64;
+        }
+        all
+    };
+    match *step {
+        Step::Variable(k) => [0, k as u64, 0, 0],
+        Step::Constant(value) => [1, value.to_bits(), 0, 0],
+        Step::Unary(f, _) => [2 | (f as u64) << 8, a, b, c],
+        Step::Binary(f, ..) => [3 | (f as u64) << 8, a, b, c],
+        Step::Compare(f, ..) => [4 | (f as u64) << 8, a, b, c],
+        Step::And(..) => [5, a, b, c],
+        Step::Or(..) => [6, a, b, c],
+        Step::Not(..) => [7, a, b, c],
+        Step::Select(..) => [8, a, b, c],
+        Step::MulAdd(..) => [9, a, b, c],
+        Step::Capped(_, _, limit) => [10, a, b, limit.to_bits()],
+        Step::Like(_, smooth) => [11, a, smooth as u64, c],
+    }
 }
 
 fn push(step: Step) -> Symbol {
-    STEPS.with(|steps| {
-        let mut steps = steps.borrow_mut();
-        steps.push(step);
-        Symbol(steps.len() - 1)
-    })
+    RECORDER.with(|recorder| Symbol(recorder.borrow_mut().push(step)))
 }
 
 /// A number that writes down what happens to it.
 #[derive(Clone, Copy)]
 pub struct Symbol(usize);
+
+impl Symbol {
+    /// The step once more, with these symbols for the results of the steps that it uses.
+    pub fn repeat(step: &Step, results: &[Symbol]) -> Symbol {
+        push(step.renumbered(|operand| results[operand].0))
+    }
+
+    /// The symbol as the answer to the question that it came from.
+    pub fn answer(self) -> Answer {
+        Answer(self.0)
+    }
+}
 
 /// The answer to a question about symbols.
 #[derive(Clone, Copy)]
@@ -216,15 +190,29 @@ impl Number for Symbol {
     }
     methods!(compare: eq Equal, lt Less, le LessEqual);
     methods!(unary: abs Abs);
+    fn sign(self) -> Symbol {
+        let (zero, one) = (self.lit(0.0), self.lit(1.0));
+        let above = Symbol::select(zero.lt(self), one, zero);
+        self.nan_or(Symbol::select(self.lt(zero), -one, above))
+    }
+    fn size(self) -> Symbol {
+        Symbol::select(self.lt(self.lit(0.0)), -self, self)
+    }
     methods!(binary: maximum Maximum, minimum Minimum, floor_divide FloorDivide);
     methods!(binary: modulo Modulo, pow Power);
 }
 
 impl Real for Symbol {
     fn mul_add(self, b: Symbol, c: Symbol) -> Symbol {
-        self * b + c
+        push(Step::MulAdd(self.0, b.0, c.0))
     }
-    methods!(binary: copysign CopySign, atan2 Atan2, hypot Hypot);
+    fn capped(self, at: Answer, limit: f64) -> Symbol {
+        push(Step::Capped(self.0, at.0, limit))
+    }
+    fn like(self, smooth: impl FnOnce() -> Symbol) -> Symbol {
+        push(Step::Like(self.0, smooth().0))
+    }
+    methods!(binary: copysign CopySign, atan2 Atan2, hypot Hypot, times Times, nan_or NanOr);
     methods!(unary: sqrt Sqrt, floor Floor, ceil Ceil, round Round, trunc Trunc, exp Exp);
     methods!(unary: expm1 Expm1, log Log, log1p Log1p, log2 Log2, log10 Log10, sin Sin, cos Cos);
     methods!(unary: tan Tan, asin Asin, acos Acos, atan Atan, sinh Sinh, cosh Cosh, tanh Tanh);

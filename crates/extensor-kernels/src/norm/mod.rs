@@ -53,7 +53,7 @@ impl Wide for f64 {
     }
 }
 
-/// The smallest standard deviation that a gradient is divided by.
+/// What stands for a standard deviation that is 0.
 const LEAST: f64 = 1e-10;
 /// Numbers that a task takes at a time, nearly.
 const TASK: usize = 32 * 1024;
@@ -177,9 +177,9 @@ impl<W: Wide> Line<W> {
     /// The line of a mean and a deviation that are given.
     #[inline(always)]
     fn given(mean: f64, deviation: f64) -> Line<W> {
-        let deviation = if deviation.abs() < W::RANGE.0 { LEAST } else { deviation };
-        let slope = 1.0 / if deviation < LEAST { LEAST } else { deviation };
-        Line::new(Exact { scale: 1.0, mean, rest: 0.0, factor: 1.0 / deviation, slope })
+        let deviation = if deviation == 0.0 { LEAST } else { deviation };
+        let slope = 1.0 / deviation;
+        Line::new(Exact { scale: 1.0, mean, rest: 0.0, factor: slope, slope })
     }
 
     /// The line of a mean and a slope that were saved.
@@ -189,8 +189,8 @@ impl<W: Wide> Line<W> {
     }
 }
 
-/// A gradient on its way back through a line: `(g·gamma − mean − along·x̂)·slope`, held within
-/// ±`limit`.
+/// A gradient on its way back through a line: `(g·gamma − mean − along·x̂)·slope`. Where the
+/// deviation was 0 it is held within ±`limit`; elsewhere it may overflow, and is infinite then.
 #[derive(Clone, Copy)]
 struct Pull<W> {
     line: Line<W>,
@@ -201,11 +201,12 @@ struct Pull<W> {
 
 impl<W: Wide> Pull<W> {
     /// From `Σ g·gamma` and `Σ g·gamma·x̂` over `n` numbers. There is no limit where one of them is
-    /// not finite, so that infinite and undefined gradients are seen.
+    /// not finite either, so that infinite and undefined gradients are seen.
     #[inline(always)]
     fn new(line: Line<W>, [sum, product]: [f64; 2], n: f64, limit: f64) -> Pull<W> {
-        let finite = sum.is_finite() & product.is_finite() & line.exact.slope.is_finite();
-        let limit = if finite { limit } else { f64::INFINITY };
+        let finite = sum.is_finite() & product.is_finite();
+        let singular = line.exact.slope == 1.0 / LEAST;
+        let limit = if finite & singular { limit } else { f64::INFINITY };
         Pull { line, mean: sum / n, along: product / n, limit }
     }
 
@@ -325,8 +326,7 @@ fn moments<W: Wide>(spans: Spans<'_, W>, centred: bool, eps: f64) -> Moments<W> 
 
 fn settle<W: Wide>(mean: f64, rest: f64, variance: f64, deviation: f64, scale: f64) -> Moments<W> {
     let deviation = if deviation == 0.0 { LEAST * scale } else { deviation };
-    let apart = deviation / scale;
-    let slope = 1.0 / if apart < LEAST { LEAST } else { apart };
+    let slope = scale / deviation;
     let line = Line::new(Exact { scale, mean, rest, factor: 1.0 / deviation, slope });
     Moments { mean: (mean + rest) / scale, variance: variance / scale / scale, line }
 }

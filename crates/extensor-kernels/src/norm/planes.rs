@@ -313,7 +313,7 @@ impl<W: Wide> Backward<'_, W> {
     }
 }
 
-/// The gradients of [`forward`]: for `x`, held within ±`limit` where everything is finite, and for
+/// The gradients of [`forward`]: for `x`, held within ±`limit` where the deviation is 0, and for
 /// each piece of each group `Σ g` and `Σ g·x̂`.
 ///
 /// # Panics

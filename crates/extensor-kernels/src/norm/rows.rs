@@ -382,7 +382,7 @@ pub struct Factors<'a> {
     pub beta: Option<&'a mut [f64]>,
 }
 
-/// The gradients of [`forward`], those for `x` held within ±`limit` where everything is finite.
+/// The gradients of [`forward`], those for `x` held within ±`limit` where the deviation is 0.
 ///
 /// # Panics
 /// If the lengths do not fit.

@@ -2,7 +2,7 @@
 
 use super::node::{Argument, Call, Node, Parent, Saved};
 use crate::operation::{self, Operation, Outputs, forward_derivative, input_name};
-use crate::record::Class;
+use crate::record::{Class, Needs};
 use crate::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::panic::Location;
@@ -121,7 +121,10 @@ pub(super) fn note(
     let only = if results == 1 { outputs.first() } else { None };
     let mut arguments: SmallVec<[Argument; 3]> = SmallVec::new();
     for (i, (x, mark)) in values.iter().zip(marks).enumerate() {
-        let saved = Saved::new(x, needs.inputs() || !record.differentiable_input(i), only);
+        // A rule that is itself differentiated does better with the input than with the rounded output.
+        let again = needs == Needs::Outputs && record.class == Class::Elementwise && x.is_traced();
+        let needed = needs.inputs() || !record.differentiable_input(i) || again;
+        let saved = Saved::new(x, needed, only);
         let parent = match mark {
             Some(Mark::Reverse { node, output }) => {
                 Some(Parent { node: node.clone(), output: *output })

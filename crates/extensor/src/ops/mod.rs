@@ -4,10 +4,11 @@
 //! not know how differentiation is driven, nor how elements are stored. The families are in folders;
 //! what they share is beside this file.
 
+pub(crate) mod calculus;
 pub mod catalogue;
 pub mod operation;
 pub mod params;
-mod pointwise;
+pub(crate) mod pointwise;
 pub mod record;
 pub mod samples;
 mod unary;

@@ -69,7 +69,7 @@ pub(crate) fn promote(op: &'static str, a: &Tensor, b: &Tensor) -> Result<DType>
 
 /// The tensor as a view of the given shape and in the given dtype.
 #[cold]
-fn fitted(op: &'static str, x: &Tensor, spec: &Spec) -> Result<Tensor> {
+pub(crate) fn fitted(op: &'static str, x: &Tensor, spec: &Spec) -> Result<Tensor> {
     let x = ops::cast(x, spec.dtype)?;
     let layout = x.layout().broadcast(&spec.shape).ok_or_else(|| Error::Broadcast {
         op,
@@ -130,7 +130,7 @@ pub(crate) fn map_real<const N: usize>(
     spec: Spec,
 ) -> Result<Tensor> {
     if inputs.iter().any(|x| x.is_traced()) {
-        return autodiff::formula(&formula.program(), &inputs, spec);
+        return autodiff::formula(formula.program(), &inputs, spec);
     }
     if !all_fit(&inputs, &spec) {
         let fitting = fit_all(op, inputs, &spec)?;
@@ -213,31 +213,36 @@ fn views<T: Native, const N: usize>(inputs: &[Tensor; N]) -> [View<'_, T>; N] {
     inputs.each_ref().map(|x| x.view())
 }
 
-/// The smallest magnitude that a backward rule divides by.
+/// What stands for a denominator that is exactly 0 in a backward rule.
 const LEAST: f64 = 1e-10;
 
-/// `x`, or ±1e-10 where its magnitude is below that: what backward rules put in a denominator.
+/// `x`, or ±1e-10 where it is exactly 0: what backward rules put in a denominator. It is
+/// differentiated as `x` is.
 #[inline(always)]
 pub(crate) fn guard<R: Real>(x: R) -> R {
-    let least = x.lit(LEAST);
-    R::select(x.abs().lt(least), least.copysign(x), x)
+    let zero = x.lit(0.0);
+    x + R::select(x.eq(zero), x.lit(LEAST).copysign(x), zero)
 }
 
-/// `value`, held within ±`limit` (the largest finite value of the result's dtype) where all of the
-/// inputs are finite: division by almost nothing must not make an infinite gradient.
+/// Likewise for a denominator that is never negative, such as the number under a root: −0 is 0.
 #[inline(always)]
-pub(crate) fn saturate<R: Real, const N: usize>(value: R, limit: f64, inputs: [R; N]) -> R {
-    let limit = value.lit(limit);
-    let mut over = limit.lt(value.abs());
-    for x in inputs {
-        over = over & x.is_finite();
-    }
-    R::select(over, limit.copysign(value), value)
+pub(crate) fn guard_above<R: Real>(x: R) -> R {
+    let zero = x.lit(0.0);
+    x + R::select(x.eq(zero), x.lit(LEAST), zero)
 }
 
-/// The largest finite value of the precision that a dtype with largest value `limit` is computed
-/// in: what the factors of a gradient are held within, of which only the last product is rounded.
+/// A gradient at a point that is `singular` or not: there it is no larger than `limit`, the largest
+/// finite number of its dtype, if the gradient `g` that it came from is finite. Elsewhere it may
+/// overflow, and is infinite then.
 #[inline(always)]
-pub(crate) fn working_limit(limit: f64) -> f64 {
-    limit.max(f64::from(f32::MAX))
+pub(crate) fn settle<R: Real>(value: R, g: R, singular: R::Mask, limit: f64) -> R {
+    value.capped(singular & g.is_finite(), limit)
+}
+
+/// A gradient that is NaN where the function is, though its variables are not, and `value`
+/// elsewhere; nothing comes of nothing there too.
+#[inline(always)]
+pub(crate) fn defined<R: Real>(value: R, g: R, undefined: R::Mask) -> R {
+    let zero = g.lit(0.0);
+    R::select(undefined & !g.eq(zero), g.lit(f64::NAN), zero).nan_or(value)
 }

@@ -86,7 +86,8 @@ pub enum Needs {
     Shapes,
     /// The inputs.
     Inputs,
-    /// The outputs.
+    /// The outputs. (Where the rule of a [`Class::Elementwise`] is itself differentiated, the inputs
+    /// are kept for it too.)
     Outputs,
     /// Both.
     InputsAndOutputs,

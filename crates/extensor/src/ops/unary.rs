@@ -6,9 +6,10 @@ pub(super) use super::params::Params;
 pub(super) use super::pointwise::{Takes, infer_unary, map_number, map_real};
 pub(super) use super::record::{Family, Needs, Record};
 pub(super) use super::samples::{SHAPES, Sampler};
-pub(super) use crate::{DType, Result, Tensor};
+pub(super) use crate::{DType, Result, Tensor, autodiff};
 pub(super) use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers};
 pub(super) use extensor_kernels::number::{Number, Real};
+pub(super) use extensor_kernels::program::Program;
 pub(super) use smallvec::smallvec;
 
 /// Defines an operation from its formula and its gradient.
@@ -106,6 +107,7 @@ macro_rules! unary {
                     let (g, v) = (call.grad(), unary!(@pick $from call));
                     let limit = g.dtype().max_finite();
                     let spec = Spec { shape: g.shape().clone(), dtype: g.dtype() };
+                    unary!(@again $from $Op call g spec limit);
                     call.one(|| map_real(stringify!($backward), &Formulas(Gradient { limit }), [g, v], spec))
                 }
             }
@@ -141,6 +143,16 @@ macro_rules! unary {
     (@needs output) => { Needs::Outputs };
     (@words x) => { "input" };
     (@words output) => { "output" };
+    (@again x $Op:ident $call:ident $g:ident $spec:ident $limit:ident) => {};
+    // To be differentiated again: as a function of the input, with nothing rounded in between.
+    (@again output $Op:ident $call:ident $g:ident $spec:ident $limit:ident) => {
+        if $call.inputs[0].is_traced() {
+            let composed = Program::record(2, |v| {
+                Gradient { limit: $limit }.f([v[0], $Op.f([v[1]])])
+            });
+            return $call.one(|| autodiff::formula(composed, &[$g, $call.inputs[0]], $spec));
+        }
+    };
     (@pick x $call:ident) => { $call.inputs[0] };
     (@pick output $call:ident) => { $call.output() };
     (@backward x $x:ident $Op:ident $g:ident) => {{

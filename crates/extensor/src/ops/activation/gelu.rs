@@ -77,7 +77,12 @@ fn exponent<R: Real>(x: R) -> (R, R) {
     let whole = x * sum;
     let rest = x.mul_add(rest, x.mul_add(sum, -whole));
     let first = whole + rest;
-    (first, rest - (first - whole))
+    let rest = rest - (first - whole);
+    let plain = || {
+        let (a, b) = (x.lit(FIRST[0] + FIRST[1]), x.lit(THIRD[0] + THIRD[1]));
+        x * b.mul_add(x * x, a)
+    };
+    (first.like(plain), rest.like(|| x.lit(0.0)))
 }
 
 /// Numbers so large that the step has saturated, and small enough for their third powers.

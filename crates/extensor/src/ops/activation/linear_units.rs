@@ -12,7 +12,7 @@ const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
 /// `above` where `x` is above 0, `below` where it is not, NaN where it is none.
 #[inline(always)]
 fn rectified<R: Real>(x: R, above: R, below: R) -> R {
-    R::select(x.lit(0.0).lt(x), above, R::select(x.is_nan(), x, below))
+    x.nan_or(R::select(x.lit(0.0).lt(x), above, below))
 }
 
 /// Adds a sample at the kink.
@@ -126,7 +126,7 @@ impl LeakyRelu {
     /// `alpha·v`, which is nothing for `alpha = 0` and an infinite `v` too.
     #[inline(always)]
     fn times<R: Real>(&self, v: R) -> R {
-        let none = R::select(v.is_nan(), v, v.lit(0.0));
+        let none = v.nan_or(v.lit(0.0));
         R::select(v.lit(self.alpha).eq(v.lit(0.0)), none, v * v.lit(self.alpha))
     }
 }

@@ -9,7 +9,7 @@ use crate::ops::unary::*;
 #[inline(always)]
 fn between<R: Real>(x: R, low: f64, high: f64, within: R, outside: R) -> R {
     let inside = x.lit(low).lt(x) & x.lt(x.lit(high));
-    R::select(inside, within, R::select(x.is_nan(), x, outside))
+    x.nan_or(R::select(inside, within, outside))
 }
 
 /// Adds a sample at the kinks at ±3.
@@ -54,7 +54,7 @@ unary! {
 }
 
 /// `y = min(max(x, min), max)`: a line between two flat ends (−1 and 1 by default in the catalogue).
-/// It differs from [`clip`](crate::clip()) in name only.
+/// It differs from [`clip`](crate::clip()) in its gradient at the bounds, which is 0 here.
 ///
 /// ```
 /// use extensor::{hard_tanh, tensor};

@@ -24,7 +24,7 @@ pub(super) fn not_below<R: Real>(x: R) -> R {
 #[inline(always)]
 pub(super) fn step_and_slope<R: Real>(x: R) -> (R, R) {
     let one = x.lit(1.0);
-    let less = (-x.abs()).sigmoid();
+    let less = (-x.size()).sigmoid();
     let more = one - less;
     (R::select(x.lt(x.lit(0.0)), less, more), less * more)
 }
@@ -71,7 +71,7 @@ unary! {
 #[inline(always)]
 fn mish_parts<R: Real>(x: R) -> (R, R, R) {
     let (one, two) = (x.lit(1.0), x.lit(2.0));
-    let m = (-x.abs()).exp();
+    let m = (-x.size()).exp();
     let negative = x.lt(x.lit(0.0));
     // For eˣ = m: m(m + 2) over m(m + 2) + 2. For eˣ = 1/m: 1 + 2m over 1 + 2m + 2m².
     let above = R::select(negative, m * (m + two), two.mul_add(m, one));

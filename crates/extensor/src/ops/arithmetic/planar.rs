@@ -2,24 +2,21 @@
 //! exponentials, signs. As in `products.rs`, a rule knows nothing of broadcasting.
 
 use super::products::{any, bad_pairs, binary, divisor, pairs};
+use crate::ops::calculus::direction;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, sum_dtype};
 use crate::ops::params::Params;
-use crate::ops::pointwise::{Takes, guard, infer_binary, map_real, saturate};
+use crate::ops::pointwise::{Takes, infer_binary, map_real, settle};
 use crate::ops::record::{Family, Input, Record};
 use crate::{Result, Tensor};
 use extensor_kernels::map::{Formula, Formulas};
 use extensor_kernels::number::Real;
 use smallvec::smallvec;
 
-/// `(a/r, b/r, r)` for half the radius `r` of the point `(a, b)`, at least 1e-10: the radius itself
-/// may be infinite.
+/// Whether the point is the origin, where there is no direction.
 #[inline(always)]
-fn halved<R: Real>(a: R, b: R) -> (R, R, R) {
-    let half = a.lit(0.5);
-    let (p, q) = (a * half, b * half);
-    let r = guard(p.hypot(q));
-    (p / r, q / r, r)
+fn at_origin<R: Real>(a: R, b: R) -> R::Mask {
+    (a.abs() + b.abs()).eq(a.lit(0.0))
 }
 
 binary! {
@@ -35,17 +32,17 @@ binary! {
     real atan2(a, b), atan2_backward, Atan2:
         y = |a, b| a.atan2(b),
         da = |g, a, b, limit| {
-            let (_, cosine, r) = halved(a, b);
-            saturate(g * (cosine / r * a.lit(0.5)), limit, [g, a, b])
+            let (_, cosine, radius) = direction(a, b);
+            settle(g * cosine / radius, g, at_origin(a, b), limit)
         },
         db = |g, a, b, limit| {
-            let (sine, _, r) = halved(a, b);
-            saturate(-(g * (sine / r * a.lit(0.5))), limit, [g, a, b])
+            let (sine, _, radius) = direction(a, b);
+            settle(-(g * sine / radius), g, at_origin(a, b), limit)
         };
         "y = arctan(a/b), in the quadrant of (b, a)", "(g·b/(a² + b²), −g·a/(a² + b²))";
         check any;
         domain: "(a, b) ≠ (0, 0), and not the jump from −π to π at b < 0, a = 0",
-        conventions: "where the radius √(a² + b²) is below 2e-10 the derivative uses 2e-10, and stays finite",
+        conventions: "at the origin the derivative uses a radius of 1e-10, and stays finite",
         samples: |s| {
             pairs(s, |s, a, b| [divisor(s, a), divisor(s, b)]);
             let [a, b] = [[0.0, 1.0, -1.0, 1e-20], [0.0, 0.0, 0.0, 0.0]].map(crate::tensor);
@@ -65,12 +62,12 @@ binary! {
     /// ```
     real hypot(a, b), hypot_backward, Hypot:
         y = |a, b| a.hypot(b),
-        da = |g, a, b| g * halved(a, b).0,
-        db = |g, a, b| g * halved(a, b).1;
+        da = |g, a, b| g * direction(a, b).0,
+        db = |g, a, b| g * direction(a, b).1;
         "y = √(a² + b²)", "(g·a/y, g·b/y)";
         check any;
         domain: "(a, b) ≠ (0, 0)",
-        conventions: "where y is below 2e-10 the derivative uses 2e-10: it is 0 at the origin",
+        conventions: "at the origin the derivative uses 1e-10 for y: it is 0",
         samples: |s| {
             pairs(s, |s, a, b| [divisor(s, a), divisor(s, b)]);
             let [a, b] = [[0.0, 1.0, -1.0, 1e-20], [0.0, 0.0, 0.0, 0.0]].map(crate::tensor);
@@ -121,7 +118,7 @@ binary! {
     real copysign(a, b), copysign_backward, CopySign:
         y = |a, b| a.copysign(b),
         da = |g, a, b| g * a.sign() * a.lit(1.0).copysign(b),
-        db = |g, a, _b| R::select(a.is_nan(), a, g.lit(0.0));
+        db = |g, a, _b| a.nan_or(g.lit(0.0));
         "y = |a|, negative where b is", "(g where the signs agree, −g elsewhere; 0)";
         check any;
         conventions: "the derivative by a is 0 where a is 0, as that of |a| is",

@@ -2,12 +2,11 @@
 //!
 //! A rule gives each operand's gradient in the broadcast shape; the engine sums it to the operand's.
 
+use crate::ops::calculus::{no_power_by_base, power_by_base, power_by_exponent};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, sum_dtype};
 use crate::ops::params::Params;
-use crate::ops::pointwise::{
-    Takes, guard, infer_binary, map_number, map_real, saturate, working_limit,
-};
+use crate::ops::pointwise::{Takes, guard, infer_binary, map_number, map_real, settle};
 use crate::ops::record::{Family, Input, Record};
 use crate::ops::samples::{PAIRS, Sampler};
 use crate::{DType, Error, Result, Tensor, ops};
@@ -223,17 +222,15 @@ binary! {
     /// ```
     real divide(a, b), divide_backward, Divide:
         y = |a, b| a / b,
-        da = |g, _a, b, limit| saturate(g / guard(b), limit, [g, b]),
+        da = |g, _a, b, limit| settle(g / guard(b), g, b.eq(b.lit(0.0)), limit),
         db = |g, a, b, limit| {
             let d = guard(b);
-            let wide = working_limit(limit);
-            let share = saturate(g / d, wide, [g, b]);
-            saturate(-share * saturate(a / d, wide, [a, b]), limit, [g, a, b])
+            settle(-(g.times(a / d) / d), g, b.eq(b.lit(0.0)) & a.is_finite(), limit)
         };
         "y = a/b", "(g/b, −g·a/b²)";
         check any;
         domain: "b ≠ 0",
-        conventions: "where |b| < 1e-10 the derivative uses ±1e-10, and stays finite",
+        conventions: "where b is 0 the derivative uses ±1e-10, and stays finite",
         samples: |s| pairs(s, |s, a, b| [s.normal(a), divisor(s, b)]),
 }
 
@@ -249,23 +246,9 @@ binary! {
     number power(base, exponent), power_backward, Power:
         y = |x, n| x.pow(n),
         da = |g, x, n, limit| {
-            let (zero, one) = (x.lit(0.0), x.lit(1.0));
-            let d = guard(x);
-            // −0 has real powers, but its stand-in −1e-10 has only whole ones.
-            let d = R::select(x.eq(zero) & !n.floor().eq(n), d.abs(), d);
-            let d = R::select(n.lt(one), d, x);
-            let wide = working_limit(limit);
-            let slope = n * saturate(d.pow(n - one), wide, [x, n]);
-            let slope = saturate(slope, wide, [x, n]);
-            R::select(n.eq(zero), zero * x, saturate(g * slope, limit, [g, x, n]))
+            settle(g.times(power_by_base(x, n)), g, no_power_by_base(x, n), limit)
         },
-        db = |g, x, n, limit| {
-            let zero = x.lit(0.0);
-            let wide = working_limit(limit);
-            let slope = saturate(x.pow(n), wide, [x, n]) * x.log();
-            let slope = saturate(slope, wide, [x, n]);
-            R::select(x.le(zero), zero * n, saturate(g * slope, limit, [g, x, n]))
-        };
+        db = |g, x, n| g.times(power_by_exponent(x, n));
         "y = xⁿ", "(g·n·xⁿ⁻¹, g·xⁿ·ln x)";
         check |base, exponent| {
             if !exponent.dtype().is_int() {
@@ -280,10 +263,10 @@ binary! {
             Err(Error::Parameter { op: "power", parameter: "exponent", expected, got })
         };
         domain: "x > 0, or x < 0 with whole n",
-        conventions: "d/dbase of 0⁰ and 0¹ are 0 and 1; d/dexponent is 0 for base <= 0; where |x| < 1e-10 and n < 1 the derivative uses ±1e-10, and stays finite",
+        conventions: "d/dbase of 0⁰ and 0¹ are 0 and 1, for n < 1 at 0 it uses ±1e-10 for x, and stays finite; d/dexponent is 0 for base 0 and for whole powers of negative numbers; NaN where y is",
         samples: |s| {
             pairs(s, |s, a, b| [s.uniform(0.3, 3.0, a), s.uniform(-2.5, 2.5, b)]);
-            let zeros = crate::tensor([0.0, 0.0, 0.0, 0.0, 1e-20]);
+            let zeros = crate::tensor([0.0, 0.0, 0.0, 0.0, 0.0]);
             let n = crate::tensor([0.0, 1.0, 2.0, 0.5, -1.0]);
             s.add_kink([zeros, n], Params::new(), "at zero");
         },
@@ -299,8 +282,8 @@ binary! {
     /// ```
     number floor_divide(a, b), floor_divide_backward, FloorDivide:
         y = |a, b| a.floor_divide(b),
-        da = |g, a, b| R::select((a * b).is_nan(), a * b, g.lit(0.0)),
-        db = |g, a, b| R::select((a * b).is_nan(), a * b, g.lit(0.0));
+        da = |g, a, b| a.floor_divide(b).nan_or(g.lit(0.0)),
+        db = |g, a, b| a.floor_divide(b).nan_or(g.lit(0.0));
         "y = ⌊a/b⌋", "(0, 0)";
         check |_, b| no_integer_zero("floor_divide", b);
         domain: "b ≠ 0",
@@ -319,15 +302,12 @@ binary! {
     /// ```
     number modulo(a, b), modulo_backward, Modulo:
         y = |a, b| a.modulo(b),
-        da = |g, a, b| R::select((a * b).is_nan(), a * b, g),
-        db = |g, a, b, limit| {
-            let quotient = saturate(a.floor_divide(guard(b)), working_limit(limit), [a, b]);
-            saturate(-(g * quotient), limit, [g, a, b])
-        };
+        da = |g, a, b| a.modulo(b).nan_or(g),
+        db = |g, a, b| a.modulo(b).nan_or(-(g.times(a.floor_divide(b))));
         "y = a − b⌊a/b⌋", "(g, −g·⌊a/b⌋)";
         check |_, b| no_integer_zero("modulo", b);
         domain: "b ≠ 0",
-        conventions: "whole numbers divided by 0 are an error",
+        conventions: "NaN where y is; whole numbers divided by 0 are an error",
         order: 1,
         samples: |s| pairs(s, uneven),
 }
@@ -379,9 +359,8 @@ binary! {
 /// `g` where `low < high`, half of it where they are equal, none otherwise; NaN for NaN.
 #[inline(always)]
 fn share<R: Real>(g: R, low: R, high: R) -> R {
-    let zero = g.lit(0.0);
-    let unequal = R::select(low.lt(high), g, R::select(high.lt(low), zero, low * high));
-    R::select(low.eq(high), g * g.lit(0.5), unequal)
+    let tied = R::select(low.eq(high), g * g.lit(0.5), g.lit(0.0));
+    low.nan_or(high.nan_or(R::select(low.lt(high), g, tied)))
 }
 
 /// Two tensors no two elements of which are equal.

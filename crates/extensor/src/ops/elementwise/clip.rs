@@ -29,7 +29,7 @@ pub fn clip(
     apply_one(&Clip { min: min.into(), max: max.into() }, &[x])
 }
 
-/// The gradient of [`clip`]: `grad_output` where `x` is strictly between the bounds, 0 elsewhere.
+/// The gradient of [`clip`]: `grad_output` where `x` is between the bounds or at one, 0 elsewhere.
 #[track_caller]
 pub fn clip_backward(
     grad_output: &Tensor,
@@ -62,15 +62,14 @@ struct ClipGradient(Clip);
 impl Formula<2> for ClipGradient {
     #[inline(always)]
     fn f<R: Real>(&self, [g, x]: [R; 2]) -> R {
-        let mut inside = !x.is_nan();
+        let mut inside = x.eq(x);
         if let Some(min) = self.0.min {
-            inside = inside & x.lit(min).lt(x);
+            inside = inside & x.lit(min).le(x);
         }
         if let Some(max) = self.0.max {
-            inside = inside & x.lt(x.lit(max));
+            inside = inside & x.le(x.lit(max));
         }
-        let outside = R::select(x.is_nan(), x, x.lit(0.0));
-        R::select(inside, g, outside)
+        x.nan_or(R::select(inside, g, x.lit(0.0)))
     }
 }
 
@@ -78,8 +77,8 @@ impl Clip {
     pub(crate) const RECORD: &'static Record = &Record {
         name: "clip",
         formula: "y = min(max(x, min), max)",
-        derivative: "y′ = 1 for min < x < max, 0 elsewhere",
-        conventions: "the gradient is 0 at the bounds; NaN stays NaN",
+        derivative: "y′ = 1 for min <= x <= max, 0 elsewhere",
+        conventions: "the gradient is 1 at the bounds; NaN stays NaN",
         backward: "clip_backward(grad_output, x, min, max)",
         params: &[
             Parameter { name: "min", what: "a number", default: Some("None") },

@@ -4,9 +4,13 @@
 //! what that takes beside `grad_output` (the input `x` or the `output`); `y` is the formula and `dy`
 //! the gradient, over any kind of real number.
 
-use crate::ops::pointwise::{guard, saturate, working_limit};
+use crate::ops::pointwise::{defined, guard, guard_above, settle};
 use crate::ops::unary::*;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
+
+/// What holds where a denominator is 0, and beyond.
+const CONVENTION: &str =
+    "where the denominator is 0 the derivative uses ±1e-10, and stays finite; NaN where y is";
 
 /// `√(1 − x²)`, exact near ±1.
 #[inline(always)]
@@ -19,7 +23,7 @@ unary! {
     /// The exponential, `y = eˣ`.
     real exp, exp_backward(output), Exp:
             y = |x| x.exp(),
-            dy = |g, y| g * y;
+            dy = |g, y| g.times(y);
             "y = eˣ", "y′ = y",
             on "all numbers" [-2.0, 2.0];
             at 0.5: 1.6487212707001282;
@@ -29,7 +33,7 @@ unary! {
     /// The exponential less one, `y = eˣ − 1`, exact near 0.
     real expm1, expm1_backward(x), Expm1:
             y = |x| x.expm1(),
-            dy = |g, x| g * x.exp();
+            dy = |g, x| g.times(x.exp());
             "y = eˣ − 1", "y′ = eˣ",
             on "all numbers" [-1.0, 1.0];
             at 0.5: 0.6487212707001282;
@@ -39,55 +43,68 @@ unary! {
     /// The natural logarithm, `y = ln x`.
     real log, log_backward(x), Log:
             y = |x| x.log(),
-            dy = |g, x, limit| saturate(g / guard(x), limit, [g, x]);
+            dy = |g, x, limit| {
+                let slope = settle(g / guard_above(x), g, x.eq(x.lit(0.0)), limit);
+                defined(slope, g, x.lt(x.lit(0.0)))
+            };
             "y = ln x", "y′ = 1/x",
             on "x > 0" [0.2, 4.0];
             at 0.5: -0.6931471805599453;
-            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+            conventions: CONVENTION,
 }
 
 unary! {
     /// The natural logarithm of one more, `y = ln(1 + x)`, exact near 0.
     real log1p, log1p_backward(x), Log1p:
             y = |x| x.log1p(),
-            dy = |g, x, limit| saturate(g / guard(x.lit(1.0) + x), limit, [g, x]);
+            dy = |g, x, limit| {
+                let (zero, above) = (x.lit(0.0), x.lit(1.0) + x);
+                let slope = settle(g / guard_above(above), g, above.eq(zero), limit);
+                defined(slope, g, above.lt(zero))
+            };
             "y = ln(1 + x)", "y′ = 1/(1 + x)",
             on "x > −1" [-0.5, 3.0];
             at 0.5: 0.4054651081081644;
-            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+            conventions: CONVENTION,
 }
 
 unary! {
     /// The logarithm to base 2, `y = log₂ x`.
     real log2, log2_backward(x), Log2:
             y = |x| x.log2(),
-            dy = |g, x, limit| saturate(g / guard(x) / x.lit(LN_2), limit, [g, x]);
+            dy = |g, x, limit| {
+                let slope = g / guard_above(x) / x.lit(LN_2);
+                defined(settle(slope, g, x.eq(x.lit(0.0)), limit), g, x.lt(x.lit(0.0)))
+            };
             "y = log₂ x", "y′ = 1/(x ln 2)",
             on "x > 0" [0.2, 4.0];
             at 0.3: -1.736965594166206;
-            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+            conventions: CONVENTION,
 }
 
 unary! {
     /// The logarithm to base 10, `y = log₁₀ x`.
     real log10, log10_backward(x), Log10:
             y = |x| x.log10(),
-            dy = |g, x, limit| saturate(g / guard(x) / x.lit(LN_10), limit, [g, x]);
+            dy = |g, x, limit| {
+                let slope = g / guard_above(x) / x.lit(LN_10);
+                defined(settle(slope, g, x.eq(x.lit(0.0)), limit), g, x.lt(x.lit(0.0)))
+            };
             "y = log₁₀ x", "y′ = 1/(x ln 10)",
             on "x > 0" [0.2, 4.0];
             at 0.5: -0.3010299956639812;
-            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+            conventions: CONVENTION,
 }
 
 unary! {
     /// The square root, `y = √x`.
     real sqrt, sqrt_backward(output), Sqrt:
             y = |x| x.sqrt(),
-            dy = |g, y, limit| saturate(g / (y.lit(2.0) * guard(y)), limit, [g, y]);
+            dy = |g, y, limit| settle(g / (y.lit(2.0) * guard_above(y)), g, y.eq(y.lit(0.0)), limit);
             "y = √x", "y′ = 1/(2y)",
             on "x >= 0" [0.2, 4.0];
             at 0.5: 0.7071067811865476;
-            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+            conventions: CONVENTION,
 }
 
 unary! {
@@ -95,21 +112,20 @@ unary! {
     real rsqrt, rsqrt_backward(x), Rsqrt:
             y = |x| x.lit(1.0) / x.sqrt(),
             dy = |g, x, limit| {
-                let d = guard(x);
-                let slope = x.lit(-0.5) / (d * d.abs().sqrt());
-                saturate(g * slope, limit, [g, x])
+                let d = guard_above(x);
+                settle(g / d.sqrt() / d * x.lit(-0.5), g, x.eq(x.lit(0.0)), limit)
             };
             "y = 1/√x", "y′ = −½ x^(−3/2)",
             on "x > 0" [0.2, 4.0];
             at 0.5: 1.414213562373095;
-            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+            conventions: CONVENTION,
 }
 
 unary! {
     /// The square, `y = x²`; whole numbers wrap around.
     number square, square_backward(x), Square:
             y = |x| x * x,
-            dy = |g, x| g * (x + x);
+            dy = |g, x| g.times(x + x);
             "y = x²", "y′ = 2x",
             on "all numbers" [-3.0, 3.0];
             at 0.5: 0.25;
@@ -121,13 +137,12 @@ unary! {
             y = |x| x.lit(1.0) / x,
             dy = |g, x, limit| {
                 let d = guard(x);
-                let share = saturate(g / d, working_limit(limit), [g, x]);
-                saturate(-share / d, limit, [g, x])
+                settle(-(g / d) / d, g, x.eq(x.lit(0.0)), limit)
             };
             "y = 1/x", "y′ = −1/x²",
             on "x ≠ 0" [0.3, 3.0];
             at 0.5: 2.0;
-            conventions: "where the denominator is below 1e-10 in size the derivative uses ±1e-10, and stays finite",
+            conventions: CONVENTION,
 }
 
 unary! {
@@ -145,7 +160,7 @@ unary! {
     /// The sign: −1, 0 or 1; NaN for NaN.
     number sign, sign_backward(x), Sign:
             y = |x| x.sign(),
-            dy = |g, x| R::select(x.is_nan(), x, g.lit(0.0));
+            dy = |g, x| x.nan_or(g.lit(0.0));
             "y = −1, 0 or 1 as x is below, at or above 0", "y′ = 0",
             on "all numbers" [-7.0, 7.0] kinks [0.0];
             at -0.5: -1.0;
@@ -177,7 +192,7 @@ unary! {
     /// The tangent, `y = tan x`, of radians.
     real tan, tan_backward(output), Tan:
             y = |x| x.tan(),
-            dy = |g, y| g * y.mul_add(y, y.lit(1.0));
+            dy = |g, y| g.times(y.mul_add(y, y.lit(1.0)));
             "y = tan x", "y′ = 1 + y²",
             on "all numbers but odd multiples of π/2" [-1.2, 1.2];
             at 0.5: 0.5463024898437905, trig true;
@@ -187,22 +202,28 @@ unary! {
     /// The inverse sine, `y = arcsin x`.
     real asin, asin_backward(x), Asin:
             y = |x| x.asin(),
-            dy = |g, x, limit| saturate(g / guard(unit_leg(x)), limit, [g, x]);
+            dy = |g, x, limit| {
+                let leg = unit_leg(x);
+                settle(g / guard_above(leg), g, leg.eq(leg.lit(0.0)), limit)
+            };
             "y = arcsin x", "y′ = 1/√(1 − x²)",
             on "−1 <= x <= 1" [-0.9, 0.9];
             at 0.5: 0.5235987755982989;
-            conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite",
+            conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite; NaN beyond",
 }
 
 unary! {
     /// The inverse cosine, `y = arccos x`.
     real acos, acos_backward(x), Acos:
             y = |x| x.acos(),
-            dy = |g, x, limit| saturate(-(g / guard(unit_leg(x))), limit, [g, x]);
+            dy = |g, x, limit| {
+                let leg = unit_leg(x);
+                settle(-(g / guard_above(leg)), g, leg.eq(leg.lit(0.0)), limit)
+            };
             "y = arccos x", "y′ = −1/√(1 − x²)",
             on "−1 <= x <= 1" [-0.9, 0.9];
             at 0.5: 1.0471975511965979;
-            conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite",
+            conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite; NaN beyond",
 }
 
 unary! {
@@ -219,7 +240,7 @@ unary! {
     /// The hyperbolic sine, `y = (eˣ − e⁻ˣ)/2`.
     real sinh, sinh_backward(x), Sinh:
             y = |x| x.sinh(),
-            dy = |g, x| g * x.cosh();
+            dy = |g, x| g.times(x.cosh());
             "y = sinh x", "y′ = cosh x",
             on "all numbers" [-2.0, 2.0];
             at 0.5: 0.5210953054937474;
@@ -229,7 +250,7 @@ unary! {
     /// The hyperbolic cosine, `y = (eˣ + e⁻ˣ)/2`.
     real cosh, cosh_backward(x), Cosh:
             y = |x| x.cosh(),
-            dy = |g, x| g * x.sinh();
+            dy = |g, x| g.times(x.sinh());
             "y = cosh x", "y′ = sinh x",
             on "all numbers" [-2.0, 2.0];
             at 0.5: 1.1276259652063807;
@@ -241,7 +262,7 @@ unary! {
             y = |x| x.asinh(),
             dy = |g, x| {
                 // Where x² would swamp the 1, and might overflow, √(1 + x²) is |x|.
-                let size = x.abs();
+                let size = x.size();
                 let root = x.mul_add(x, x.lit(1.0)).sqrt();
                 g / R::select(size.lt(x.lit(1e9)), root, size)
             };
@@ -256,12 +277,13 @@ unary! {
             y = |x| x.acosh(),
             dy = |g, x, limit| {
                 let one = x.lit(1.0);
-                saturate(g / guard((x - one).sqrt() * (x + one).sqrt()), limit, [g, x])
+                let leg = (x - one).sqrt() * (x + one).sqrt();
+                settle(g / guard_above(leg), g, leg.eq(x.lit(0.0)), limit)
             };
             "y = arcosh x", "y′ = 1/√(x² − 1)",
             on "x >= 1" [1.2, 4.0];
             at 1.5: 0.9624236501192069;
-            conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite",
+            conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite; NaN beyond",
 }
 
 unary! {
@@ -269,20 +291,22 @@ unary! {
     real atanh, atanh_backward(x), Atanh:
             y = |x| x.atanh(),
             dy = |g, x, limit| {
-                let one = x.lit(1.0);
-                saturate(g / guard((one - x) * (one + x)), limit, [g, x])
+                let (zero, one) = (x.lit(0.0), x.lit(1.0));
+                let below = (one - x) * (one + x);
+                let slope = settle(g / guard_above(below), g, below.eq(zero), limit);
+                defined(slope, g, below.lt(zero))
             };
             "y = artanh x", "y′ = 1/(1 − x²)",
             on "−1 < x < 1" [-0.9, 0.9];
             at 0.5: 0.5493061443340549;
-            conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite",
+            conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite; NaN beyond",
 }
 
 unary! {
     /// The error function, `y = 2/√π ∫₀ˣ e^(−t²) dt`.
     real erf, erf_backward(x), Erf:
             y = |x| x.erf(),
-            dy = |g, x| g * x.lit(FRAC_2_SQRT_PI) * (-(x * x)).exp();
+            dy = |g, x| g * (x.lit(FRAC_2_SQRT_PI) * x.bell());
             "y = erf x", "y′ = 2/√π e^(−x²)",
             on "all numbers" [-2.5, 2.5];
             at 0.5: 0.5204998778130465;
@@ -292,7 +316,7 @@ unary! {
     /// The complementary error function, `y = 1 − erf x`, exact where that is tiny.
     real erfc, erfc_backward(x), Erfc:
             y = |x| x.erfc(),
-            dy = |g, x| -(g * x.lit(FRAC_2_SQRT_PI) * (-(x * x)).exp());
+            dy = |g, x| -(g * (x.lit(FRAC_2_SQRT_PI) * x.bell()));
             "y = 1 − erf x", "y′ = −2/√π e^(−x²)",
             on "all numbers" [-2.5, 2.5];
             at 0.5: 0.4795001221869535;
@@ -302,7 +326,7 @@ unary! {
     /// The integer at or above, `y = ⌈x⌉`.
     rounding ceil, ceil_backward(x), Ceil:
             y = |x| x.ceil(),
-            dy = |g, x| R::select(x.is_nan(), x, g.lit(0.0));
+            dy = |g, x| x.nan_or(g.lit(0.0));
             "y = ⌈x⌉", "y′ = 0",
             on "all numbers" [-7.0, 7.0] kinks [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
             at 0.5: 1.0;
@@ -314,7 +338,7 @@ unary! {
     /// The integer at or below, `y = ⌊x⌋`.
     rounding floor, floor_backward(x), Floor:
             y = |x| x.floor(),
-            dy = |g, x| R::select(x.is_nan(), x, g.lit(0.0));
+            dy = |g, x| x.nan_or(g.lit(0.0));
             "y = ⌊x⌋", "y′ = 0",
             on "all numbers" [-7.0, 7.0] kinks [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
             at 0.5: 0.0;
@@ -326,7 +350,7 @@ unary! {
     /// The integer part, towards 0.
     rounding trunc, trunc_backward(x), Trunc:
             y = |x| x.trunc(),
-            dy = |g, x| R::select(x.is_nan(), x, g.lit(0.0));
+            dy = |g, x| x.nan_or(g.lit(0.0));
             "y = x without its fraction", "y′ = 0",
             on "all numbers" [-7.0, 7.0] kinks [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
             at 0.5: 0.0;
@@ -338,7 +362,7 @@ unary! {
     /// The nearest integer, halves to the even one.
     rounding round, round_backward(x), Round:
             y = |x| x.round(),
-            dy = |g, x| R::select(x.is_nan(), x, g.lit(0.0));
+            dy = |g, x| x.nan_or(g.lit(0.0));
             "y = the integer nearest to x, halves to even", "y′ = 0",
             on "all numbers" [-7.0, 7.0] kinks [-7.5, -6.5, -5.5, -4.5, -3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5];
             at 0.5: 0.0;

@@ -77,7 +77,7 @@ impl Loss for Hinge {
     fn by_prediction<R: Real>(&self, x: R, t: R) -> R {
         let margin = x.lit(1.0) - x * t;
         let met = margin.le(x.lit(0.0));
-        R::select(margin.is_nan(), margin, R::select(met, x.lit(0.0), -t))
+        margin.nan_or(R::select(met, x.lit(0.0), -t))
     }
 }
 

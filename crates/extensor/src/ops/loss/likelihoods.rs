@@ -1,7 +1,7 @@
 //! Losses of probabilities and of logits.
 
 use super::*;
-use crate::ops::pointwise::guard;
+use crate::ops::pointwise::guard_above;
 use crate::ops::record::{Class, Family, Input, Needs};
 
 /// What these losses and those of labels have in common.
@@ -35,7 +35,7 @@ pub fn binary_cross_entropy(
 }
 
 /// The gradients of [`binary_cross_entropy`]: `((x − t)/(x(1 − x)), ln(1 − x) − ln x)`, times
-/// `grad_output`, over the number of elements for a mean. Where `x(1 − x) < 1e-10` it uses 1e-10, and
+/// `grad_output`, over the number of elements for a mean. Where `x(1 − x)` is 0 it uses 1e-10, and
 /// stays finite.
 #[track_caller]
 pub fn binary_cross_entropy_backward(
@@ -69,7 +69,7 @@ impl Loss for BinaryCrossEntropy {
         formula: "y = −(t·ln x + (1 − t)·ln(1 − x))",
         derivative: "((x − t)/(x(1 − x)), ln(1 − x) − ln x)",
         domain: "predictions from 0 to 1",
-        conventions: "a logarithm below −100 counts as −100; where x(1 − x) < 1e-10 the derivative \
+        conventions: "a logarithm below −100 counts as −100; where x(1 − x) is 0 the derivative \
                       uses 1e-10, and stays finite",
         inputs: &[Input::new("predictions"), Input::new("targets")],
         backward: "binary_cross_entropy_backward(grad_output, predictions, targets, reduction)",
@@ -85,8 +85,6 @@ impl Loss for BinaryCrossEntropy {
         errors: bad_calls,
         ..BLANK
     };
-    const SINGULAR: bool = true;
-
     #[inline(always)]
     fn loss<R: Real>(&self, x: R, t: R) -> R {
         let (yes, no) = logs(x);
@@ -94,12 +92,19 @@ impl Loss for BinaryCrossEntropy {
     }
     #[inline(always)]
     fn by_prediction<R: Real>(&self, x: R, t: R) -> R {
-        (x - t) / guard(x * (x.lit(1.0) - x))
+        let (one, below) = (x.lit(1.0), guard_above(x * (x.lit(1.0) - x)));
+        // Two terms in which nothing cancels when they are differentiated again.
+        let terms = || (one - t) / guard_above(one - x) - t / guard_above(x);
+        ((x - t) / below).like(terms)
     }
     #[inline(always)]
     fn by_target<R: Real>(&self, x: R, _: R) -> R {
         let (yes, no) = logs(x);
         no - yes
+    }
+    #[inline(always)]
+    fn singular<R: Real>(&self, x: R) -> R::Mask {
+        (x * (x.lit(1.0) - x)).eq(x.lit(0.0))
     }
 }
 
@@ -107,16 +112,17 @@ impl Loss for BinaryCrossEntropy {
 #[inline(always)]
 pub(super) fn sides<R: Real>(x: R) -> (R, R, R) {
     let one = x.lit(1.0);
-    let e = (-x.abs()).exp();
+    let e = (-x.size()).exp();
     let (likely, unlikely) = (one / (one + e), e / (one + e));
     let positive = x.ge(x.lit(0.0));
     (R::select(positive, likely, unlikely), R::select(positive, unlikely, likely), e.log1p())
 }
 
-/// The loss of a logit `x`.
+/// The loss of a logit `x`, where `log` is `ln(1 + e^−|x|)`.
 #[inline(always)]
 pub(super) fn of_logit<R: Real>(x: R, t: R, log: R) -> R {
-    x.maximum(x.lit(0.0)) - x * t + log
+    let above = R::select(x.lt(x.lit(0.0)), x.lit(0.0), x);
+    above - x * t + log
 }
 
 /// [`binary_cross_entropy`] of the probabilities `1/(1 + e⁻ˣ)`, which are never formed:
@@ -215,7 +221,7 @@ pub fn kl_divergence(
 }
 
 /// The gradients of [`kl_divergence`]: `(−t, ln t + 1 − x)`, times `grad_output`, over the number of
-/// elements for a mean. Where `t < 1e-10` the logarithm is that of 1e-10, and the gradient finite.
+/// elements for a mean. Where `t` is 0 the logarithm is that of 1e-10, and the gradient finite.
 #[track_caller]
 pub fn kl_divergence_backward(
     grad_output: &Tensor,
@@ -241,7 +247,7 @@ impl Loss for KlDivergence {
         formula: "y = t·(ln t − x)",
         derivative: "(−t, ln t + 1 − x)",
         domain: "targets from 0 up",
-        conventions: "0 where t = 0; where t < 1e-10 the logarithm in the derivative is that of 1e-10",
+        conventions: "0 where t = 0; the logarithm in the derivative is that of 1e-10 there",
         inputs: &[Input::new("log_predictions"), Input::new("targets")],
         backward: "kl_divergence_backward(grad_output, log_predictions, targets, reduction)",
         build: |p| Elementwise::build(p, KlDivergence),
@@ -258,7 +264,7 @@ impl Loss for KlDivergence {
 
     #[inline(always)]
     fn loss<R: Real>(&self, x: R, t: R) -> R {
-        let nothing = R::select(x.is_nan(), x, x.lit(0.0));
+        let nothing = x.nan_or(x.lit(0.0));
         R::select(t.eq(t.lit(0.0)), nothing, t * (t.log() - x))
     }
     #[inline(always)]
@@ -267,7 +273,6 @@ impl Loss for KlDivergence {
     }
     #[inline(always)]
     fn by_target<R: Real>(&self, x: R, t: R) -> R {
-        let least = guard(t.lit(0.0));
-        R::select(t.abs().lt(least), least, t).log() + t.lit(1.0) - x
+        guard_above(t).log() + t.lit(1.0) - x
     }
 }

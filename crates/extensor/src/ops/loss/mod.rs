@@ -17,7 +17,7 @@ pub use likelihoods::*;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
-use crate::ops::pointwise::{map_real, promote, saturate};
+use crate::ops::pointwise::{map_real, promote, settle};
 use crate::ops::record::{Parameter, Record};
 use crate::ops::samples::{Bad, Sampler};
 use crate::tensor::match_float;
@@ -99,9 +99,6 @@ const REDUCTION: Parameter = Parameter {
 trait Loss: Clone + Debug + Send + Sync + 'static {
     /// Its record.
     const RECORD: &'static Record;
-    /// Whether its derivative may divide by almost nothing: it is then held within the largest
-    /// finite value.
-    const SINGULAR: bool = false;
     /// An error if a parameter is wrong.
     fn check(&self) -> Result<()> {
         Ok(())
@@ -113,6 +110,10 @@ trait Loss: Clone + Debug + Send + Sync + 'static {
     /// Its derivative by `t`; not called where targets are constants.
     fn by_target<R: Real>(&self, _: R, t: R) -> R {
         t.lit(f64::NAN)
+    }
+    /// Where its derivative by `x` would divide by 0.
+    fn singular<R: Real>(&self, x: R) -> R::Mask {
+        !x.eq(x) & x.eq(x)
     }
 }
 
@@ -144,10 +145,12 @@ struct Slope<'a, L, const BY_TARGET: bool> {
 impl<L: Loss, const BY_TARGET: bool> Formula<3> for Slope<'_, L, BY_TARGET> {
     #[inline(always)]
     fn f<R: Real>(&self, [g, x, t]: [R; 3]) -> R {
-        let slope =
-            if BY_TARGET { self.loss.by_target(x, t) } else { self.loss.by_prediction(x, t) };
-        let value = g / g.lit(self.count) * slope;
-        if L::SINGULAR { saturate(value, self.limit, [g, x, t]) } else { value }
+        let g = g / g.lit(self.count);
+        if BY_TARGET {
+            return g.times(self.loss.by_target(x, t));
+        }
+        let value = g.times(self.loss.by_prediction(x, t));
+        settle(value, g, self.loss.singular(x), self.limit)
     }
 }
 

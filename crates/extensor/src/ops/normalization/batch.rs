@@ -186,7 +186,7 @@ impl BatchNorm2d {
                       (that of a sample), and the mean and 1/√(variance + eps) that were used; a \
                       single number has variance 0; an empty batch has mean and variance NaN, and \
                       leaves given statistics as they are; where √(variance + eps) is 0, 1e-10 \
-                      stands for it, and the derivative uses at least 1e-10",
+                      stands for it",
         inputs: &[
             Input::new("x"),
             Input::new("gamma"),

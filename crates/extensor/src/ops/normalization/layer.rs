@@ -234,8 +234,7 @@ impl RmsNorm {
         family: Family::Normalization,
         formula: "y = x̂·gamma, x̂ = x/√(mean(x²) + eps)",
         derivative: "((gγ − x̂·mean(gγ·x̂))/√(mean(x²) + eps), Σ g·x̂), gγ = g·gamma",
-        conventions: "where √(mean(x²) + eps) is 0, 1e-10 stands for it, and the derivative uses at \
-                      least 1e-10",
+        conventions: "where √(mean(x²) + eps) is 0, 1e-10 stands for it",
         inputs: &[Input::new("x"), Input::optional("gamma")],
         params: &[SHAPE, EPS],
         backward: "rms_norm_backward(grad_output, x, gamma, normalized_shape, eps)",

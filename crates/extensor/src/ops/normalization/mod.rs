@@ -2,7 +2,7 @@
 //!
 //! All of them are `y = x̂·gamma + beta` with `x̂ = (x − mean)/√(variance + eps)`; they differ in
 //! which numbers are a group, and which factor belongs to which. Where the root is 0, since `eps` is
-//! and the numbers are equal, 1e-10 stands for it; backward rules use at least 1e-10 everywhere.
+//! and the numbers are equal, 1e-10 stands for it.
 
 pub(super) mod batch;
 pub(super) mod group;
@@ -28,7 +28,7 @@ const EPS: Parameter = optional("eps", "what is added to the variance", "1e-5");
 
 /// What holds at the edges of every normalisation.
 const CONVENTIONS: &str = "the variance is that of all numbers (divided by n), in two passes; where \
-     √(variance + eps) is 0, 1e-10 stands for it, and the derivative uses at least 1e-10";
+     √(variance + eps) is 0, 1e-10 stands for it";
 
 /// An error unless `eps` is a number that can be added to a variance.
 fn expect_eps(op: &'static str, eps: f64) -> Result<()> {
@@ -253,9 +253,14 @@ impl Split<'_> {
                 } else {
                     x.clone()
                 };
-                let variance = ops::mean(&ops::square(&apart)?, axes, true)?;
-                let deviation = ops::sqrt(&ops::add(&variance, &scalar(eps)?)?)?;
-                (apart, ops::reciprocal(&ops::maximum(&deviation, &scalar(1e-10)?)?)?)
+                // Lengths instead of squares, which tiny and huge numbers do not have.
+                let count: usize = axes.iter().map(|&axis| self.x[axis as usize]).product();
+                let root = scalar((count as f64).sqrt())?;
+                let spread = ops::divide(&ops::norm(&apart, axes, true)?, &root)?;
+                let deviation = ops::hypot(&spread, &scalar(eps.sqrt())?)?;
+                let none = ops::equal(&deviation, &scalar(0.0)?)?;
+                let least = ops::where_(&none, &scalar(1e-10)?, &scalar(0.0)?)?;
+                (apart, ops::reciprocal(&ops::add(&deviation, &least)?)?)
             }
             By::Given(mean, slope) => {
                 let [mean, slope] = [split(mean, &self.factors)?, split(slope, &self.factors)?];

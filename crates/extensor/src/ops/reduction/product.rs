@@ -44,20 +44,12 @@ pub fn prod_backward(
 pub(crate) struct Prod;
 
 /// `a·b`, and 0 where one is 0 and the other has left the range of the numbers.
-#[inline(always)]
-fn times<R: Real>(a: R, b: R) -> R {
-    let product = a * b;
-    let invented = product.is_nan() & !a.is_nan() & !b.is_nan();
-    R::select(invented, a.lit(0.0), product)
-}
-
-/// `a·b`.
 struct Times;
 
 impl Formula<2> for Times {
     #[inline(always)]
     fn f<R: Real>(&self, [a, b]: [R; 2]) -> R {
-        times(a, b)
+        a.times(b)
     }
 }
 
@@ -67,7 +59,7 @@ struct Quotient;
 impl Formula<3> for Quotient {
     #[inline(always)]
     fn f<R: Real>(&self, [g, x, y]: [R; 3]) -> R {
-        times(g, y / x)
+        g.times(y / x)
     }
 }
 
@@ -160,8 +152,9 @@ impl Rule for Prod {
             _ => f64::from(f32::MIN_POSITIVE),
         };
         // A product that has all its bits has no zero among its factors: it can be divided by them.
-        let normal = map_real_mask("prod_backward", Normal(least), y)?;
-        if ops::all(&normal, .., false)?.item::<bool>()? {
+        // Not where the quotient is differentiated again: its terms would cancel.
+        let normal = || ops::all(&map_real_mask("prod_backward", Normal(least), y)?, .., false);
+        if !x.is_traced() && normal()?.item::<bool>()? {
             let y = group.keep(y)?;
             return map_real("prod_backward", &Formulas(Quotient), [&g, x, &y], spec);
         }

@@ -2,7 +2,7 @@
 
 use crate::ops::operation::{Backward, Operation, Spec};
 use crate::ops::params::Params;
-use crate::ops::pointwise::{Takes, guard, map_real, saturate};
+use crate::ops::pointwise::{Takes, guard_above, map_real, settle};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record};
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
 use crate::ops::reduction::{bad_ints, fill_floats, over, samples, wide};
@@ -163,7 +163,7 @@ pub fn std(x: &Tensor, axes: impl Into<Axes>, ddof: usize, keepdims: bool) -> Re
 }
 
 /// The gradient of [`std()`]: `(x − mean)/((n − ddof)·y)`, times `grad_output`, from input and output.
-/// Where `y < 1e-10` it uses 1e-10, and stays finite.
+/// Where `y` is 0 it uses 1e-10, and stays finite.
 #[track_caller]
 pub fn std_backward(
     grad_output: &Tensor,
@@ -190,8 +190,8 @@ struct StdGradient {
 impl Formula<4> for StdGradient {
     #[inline(always)]
     fn f<R: Real>(&self, [g, apart, rest, y]: [R; 4]) -> R {
-        let slope = (apart - rest) / guard(y) / g.lit(self.freedom);
-        saturate(g * slope, self.limit, [g, apart, y])
+        let slope = (apart - rest) / guard_above(y) / g.lit(self.freedom);
+        settle(g * slope, g, y.eq(y.lit(0.0)), self.limit)
     }
 }
 
@@ -202,7 +202,7 @@ impl Rule for Std {
         formula: "y = √(Σ (x − mean)² / (n − ddof))",
         derivative: "y′ = (x − mean)/((n − ddof)·y)",
         domain: "numbers that are not all equal",
-        conventions: "NaN where n <= ddof; where y < 1e-10 the derivative uses 1e-10, and stays finite",
+        conventions: "NaN where n <= ddof; where y is 0 the derivative uses 1e-10, and stays finite",
         params: &[AXES, DDOF, KEEPDIMS],
         backward: "std_backward(grad_output, x, output, axes, ddof, keepdims)",
         class: Class::Reduction,
@@ -243,8 +243,7 @@ pub fn norm(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor>
     Reduction::new(axes, keepdims, Norm).of(x)
 }
 
-/// The gradient of [`norm`]: `x/y`, times `grad_output`, from input and output. Where `y < 1e-10` it
-/// uses 1e-10, and stays finite; at 0 it is 0.
+/// The gradient of [`norm`]: `x/y`, times `grad_output`, from input and output. At 0 it is 0.
 #[track_caller]
 pub fn norm_backward(
     grad_output: &Tensor,
@@ -267,7 +266,7 @@ struct NormGradient {
 impl Formula<3> for NormGradient {
     #[inline(always)]
     fn f<R: Real>(&self, [g, x, y]: [R; 3]) -> R {
-        saturate(g * (x / guard(y)), self.limit, [g, x, y])
+        settle(g * (x / guard_above(y)), g, y.eq(y.lit(0.0)), self.limit)
     }
 }
 
@@ -278,7 +277,7 @@ impl Rule for Norm {
         formula: "y = √(Σ x²)",
         derivative: "y′ = x/y",
         domain: "numbers that are not all 0",
-        conventions: "where y < 1e-10 the derivative uses 1e-10, and stays finite; at 0 it is 0",
+        conventions: "the derivative at 0 is 0",
         params: &[AXES, KEEPDIMS],
         backward: "norm_backward(grad_output, x, output, axes, keepdims)",
         class: Class::Reduction,
