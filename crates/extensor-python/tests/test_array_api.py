@@ -370,6 +370,18 @@ def test_scalars_become_python_numbers_and_arrays_do_not():
         int(ex.asarray(math.inf))
 
 
+def test_clip_passes_the_gradient_on_the_closed_interval_with_tensor_bounds_too():
+    x = ex.asarray([-1.5, -1.0, 0.0, 1.0, 1.5])
+    low, high = ex.full(5, -1.0), ex.full(5, 1.0)
+    for bounds in ((-1.0, 1.0), (low, high), (low, 1.0)):
+        gradient = ex.grad(lambda x: ex.sum(ex.clip(x, *bounds)))(x)
+        same(gradient, np.asarray([0.0, 1.0, 1.0, 1.0, 0.0]))
+    gradient = ex.grad(lambda low: ex.sum(ex.clip(x, low, high)))(low)
+    same(gradient, np.asarray([1.0, 0.0, 0.0, 0.0, 0.0]))
+    nan = ex.asarray([float("nan")] * 5)
+    assert bool(ex.all(ex.isnan(ex.clip(x, nan, high))))
+
+
 def test_where_and_clip_take_numbers():
     x = ex.asarray([1.0, -1.0])
     same(ex.where(x > 0, x, 0.0), np.asarray([1.0, 0.0]))

@@ -24,6 +24,8 @@ __all__ = [*_ELEMENTWISE, "clip", "conj", "imag", "positive", "real"]
 def clip(x, /, min=None, max=None):
     """`x` brought between `min` and `max`, which are numbers or tensors.
 
+    The gradient goes to `x` where it is between the bounds or at one, to the bound elsewhere.
+
     >>> import extensor as ex
     >>> ex.clip(ex.asarray([-2.0, 0.5, 7.0]), 0.0, 1.0)
     Tensor([0.0, 0.5, 1.0], dtype=float64)
@@ -33,9 +35,13 @@ def clip(x, /, min=None, max=None):
         return ops.clip(x, min, max)
     if x.dtype.kind == "b":
         raise TypeError("clip: x has dtype bool, expected a number")
-    for bound, operation in ((min, ops.maximum), (max, ops.minimum)):
+    for bound, beyond in ((min, ops.less), (max, ops.greater)):
         if bound is not None:
-            x = operation(x, _bound(bound, x))
+            bound = _bound(bound, x)
+            outside = beyond(x, bound)
+            if x.dtype.kind == "f":
+                outside = ops.logical_or(outside, ops.isnan(bound))
+            x = ops.where(outside, bound, x)
     return x
 
 
