@@ -3,6 +3,8 @@
 use crate::output::Output;
 use crate::{explain, file, golden, html, json};
 use extensor::DType;
+use extensor::catalogue::CATALOGUE;
+use extensor::check::points;
 use extensor::check::suite::{self, Outcome, Plan};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
@@ -29,6 +31,9 @@ pub struct Arguments {
     /// Write a page with plots
     #[arg(long, value_name = "FILE", conflicts_with = "golden")]
     html: Option<PathBuf>,
+    /// Compare derivatives of order 0 to 3 with the true ones at special points
+    #[arg(long, conflicts_with_all = ["golden", "html", "order", "seed"])]
+    points: bool,
     /// Run the golden cases of a folder instead of the catalogue's own checks
     #[arg(long, value_name = "DIR")]
     golden: Option<PathBuf>,
@@ -43,6 +48,7 @@ fn float_dtype(name: &str) -> Result<DType, String> {
 pub fn run(arguments: &Arguments) -> Result<bool, String> {
     match &arguments.golden {
         Some(folder) => run_golden(arguments, folder),
+        None if arguments.points => run_points(arguments),
         None => run_suite(arguments),
     }
 }
@@ -88,6 +94,29 @@ fn run_suite(arguments: &Arguments) -> Result<bool, String> {
     Ok(passed)
 }
 
+fn run_points(arguments: &Arguments) -> Result<bool, String> {
+    let mut plan = points::Plan { filter: arguments.name.clone(), ..points::Plan::default() };
+    if !arguments.dtype.is_empty() {
+        plan.dtypes = arguments.dtype.clone();
+    }
+    let mut output = Output::default();
+    let width = CATALOGUE.iter().map(|r| r.name.len()).max().unwrap_or(0);
+    output.line(&format!(
+        "{:width$}  {:>6}  {:>15}  {:>9}",
+        "operation", "checks", "error/tolerance", "time"
+    ));
+    let mut report = |outcome: &Outcome| describe(&mut output, outcome, width);
+    let outcomes = points::run(&plan, &mut report).map_err(|error| explain(&error))?;
+    if let Some(path) = &arguments.json {
+        file::write(path, &json::outcomes(&plan.dtypes, &outcomes))?;
+    }
+    let checks: usize = outcomes.iter().map(|o| o.checks).sum();
+    let failed: usize = outcomes.iter().map(|o| o.failed).sum();
+    output.line(&format!("{} passed, {failed} failed", checks - failed));
+    output.finish()?;
+    Ok(checks > 0 && failed == 0)
+}
+
 /// A bar on a terminal; elsewhere it does not show.
 fn bar(length: usize) -> ProgressBar {
     let bar = ProgressBar::new(length as u64);
@@ -95,6 +124,9 @@ fn bar(length: usize) -> ProgressBar {
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }
+
+/// So many failures of an operation are printed; a file has all that were kept.
+const SHOWN: usize = 8;
 
 fn describe(output: &mut Output, outcome: &Outcome, width: usize) {
     let Outcome { name, checks, worst, time, .. } = outcome;
@@ -104,13 +136,13 @@ fn describe(output: &mut Output, outcome: &Outcome, width: usize) {
     if outcome.checks == 0 {
         output.line("  nothing was checked");
     }
-    for failure in &outcome.failures {
+    for failure in outcome.failures.iter().take(SHOWN) {
         output.line(&format!("  {}: {}", failure.kind, failure.at));
         for line in failure.report.lines() {
             output.line(&format!("    {line}"));
         }
     }
-    let more = outcome.failed - outcome.failures.len();
+    let more = outcome.failed - outcome.failures.len().min(SHOWN);
     if more > 0 {
         output.line(&format!("  and {more} more"));
     }

@@ -1,6 +1,7 @@
 //! Results for machines.
 
 use crate::golden::Summary;
+use extensor::DType;
 use extensor::check::suite::{Outcome, Plan};
 use serde_json::{Value, json};
 
@@ -12,6 +13,20 @@ pub fn suite(plan: &Plan, outcomes: &[Outcome]) -> String {
         "format": 1,
         "seed": plan.seed,
         "order": plan.order,
+        "dtypes": dtypes,
+        "passed": outcomes.iter().all(Outcome::passed),
+        "checks": outcomes.iter().map(|o| o.checks).sum::<usize>(),
+        "failed": outcomes.iter().map(|o| o.failed).sum::<usize>(),
+        "operations": operations,
+    }))
+}
+
+/// The outcomes of a run over points or over all values.
+pub fn outcomes(dtypes: &[DType], outcomes: &[Outcome]) -> String {
+    let operations: Vec<Value> = outcomes.iter().map(operation).collect();
+    let dtypes: Vec<&str> = dtypes.iter().map(|d| d.name()).collect();
+    pretty(&json!({
+        "format": 1,
         "dtypes": dtypes,
         "passed": outcomes.iter().all(Outcome::passed),
         "checks": outcomes.iter().map(|o| o.checks).sum::<usize>(),

@@ -38,6 +38,7 @@ mod function;
 mod gradient;
 mod judge;
 mod options;
+pub mod points;
 mod prepare;
 mod report;
 pub mod suite;

@@ -180,16 +180,7 @@ pub fn examine(record: &'static Record, plan: &Plan, build: Build<'_>) -> Outcom
         });
     }
     log.guarded("refusals", String::new, |log| refusals::check(log, record, &samples, build));
-    Outcome {
-        name: record.name,
-        family: record.family,
-        checks: log.checks,
-        kinds: log.kinds,
-        worst: log.worst,
-        time: started.elapsed(),
-        failed: log.failed,
-        failures: log.failures,
-    }
+    log.outcome(record, started.elapsed())
 }
 
 /// The record's samples for a seed.
@@ -208,24 +199,46 @@ pub fn convergence(record: &'static Record, seed: u64) -> Result<Vec<Step>> {
 }
 
 /// Counts checks and keeps what failed.
-#[derive(Default)]
-struct Log {
+pub(super) struct Log {
     checks: usize,
     kinds: Vec<(&'static str, usize)>,
     worst: f64,
     failed: usize,
     failures: Vec<Failure>,
+    /// So many failures are kept in full.
+    kept: usize,
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log::keeping(8)
+    }
 }
 
 /// What is wrong, in words.
 type Verdict = std::result::Result<(), String>;
 
 impl Log {
-    /// So many failures are kept in full.
-    const KEPT: usize = 8;
+    /// A log that keeps so many failures in full.
+    pub(super) fn keeping(kept: usize) -> Log {
+        let (kinds, failures) = (Vec::new(), Vec::new());
+        Log { checks: 0, kinds, worst: 0.0, failed: 0, failures, kept }
+    }
+
+    /// How many checks ran.
+    pub(super) fn checks(&self) -> usize {
+        self.checks
+    }
+
+    /// All of it, of an operation.
+    pub(super) fn outcome(self, record: &'static Record, time: Duration) -> Outcome {
+        let Log { checks, kinds, worst, failed, failures, .. } = self;
+        let Record { name, family, .. } = *record;
+        Outcome { name, family, checks, kinds, worst, time, failed, failures }
+    }
 
     /// Records the result of a check.
-    fn check(&mut self, kind: &'static str, at: impl FnOnce() -> String, verdict: Verdict) {
+    pub(super) fn check(&mut self, kind: &'static str, at: impl FnOnce() -> String, verdict: Verdict) {
         self.checks += 1;
         match self.kinds.iter_mut().find(|(k, _)| *k == kind) {
             Some((_, count)) => *count += 1,
@@ -237,7 +250,7 @@ impl Log {
     }
 
     /// Records the result of a check that measured an error in units of its tolerance.
-    fn measure(
+    pub(super) fn measure(
         &mut self,
         kind: &'static str,
         at: impl FnOnce() -> String,
@@ -251,13 +264,13 @@ impl Log {
 
     fn fail(&mut self, kind: &'static str, at: String, report: String) {
         self.failed += 1;
-        if self.failures.len() < Log::KEPT {
+        if self.failures.len() < self.kept {
             self.failures.push(Failure { kind, at, report });
         }
     }
 
     /// Runs checks that must not panic; an error or a panic is a failure.
-    fn guarded(
+    pub(super) fn guarded(
         &mut self,
         kind: &'static str,
         at: impl Fn() -> String,

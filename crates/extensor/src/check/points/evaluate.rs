@@ -1,0 +1,143 @@
+//! A derivative of a case at all of its points at once, by any nesting of the two modes.
+
+use super::table::{Case, Form, Point};
+use crate::autodiff::{jvp, vjp};
+use crate::{DType, Error, Result, Tensor, ops};
+
+/// Which modes to nest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Mode {
+    /// None: the value.
+    Value,
+    /// Gradients of gradients.
+    Reverse,
+    /// Derivatives along tangents of derivatives along tangents.
+    Forward,
+    /// Derivatives along tangents of a gradient.
+    Mixed,
+}
+
+impl Mode {
+    /// The modes in which a derivative of an order is taken.
+    pub fn of(order: usize) -> &'static [Mode] {
+        match order {
+            0 => &[Mode::Value],
+            1 => &[Mode::Reverse, Mode::Forward],
+            _ => &[Mode::Reverse, Mode::Forward, Mode::Mixed],
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Value => "value",
+            Mode::Reverse => "reverse",
+            Mode::Forward => "forward",
+            Mode::Mixed => "forward over reverse",
+        }
+    }
+
+    /// Whether the differentiation that has `inside` more within it is in forward mode.
+    fn forward(self, inside: usize) -> bool {
+        self == Mode::Forward || self == Mode::Mixed && inside > 0
+    }
+}
+
+/// The orders in which to differentiate `times[0]` times by the first number and `times[1]` times by
+/// the second.
+pub(super) fn sequences(times: [usize; 2]) -> Vec<Vec<usize>> {
+    if times == [0, 0] {
+        return vec![Vec::new()];
+    }
+    let mut all = Vec::new();
+    for which in 0..2 {
+        let mut rest = times;
+        if let Some(fewer) = times[which].checked_sub(1) {
+            rest[which] = fewer;
+            for mut sequence in sequences(rest) {
+                sequence.push(which);
+                all.push(sequence);
+            }
+        }
+    }
+    all
+}
+
+/// A sequence in words: `d²/dadb`, the innermost first.
+pub(super) fn name(sequence: &[usize]) -> String {
+    if sequence.is_empty() {
+        return "the value".into();
+    }
+    let by: String = sequence.iter().map(|w| if *w == 0 { "da" } else { "db" }).collect();
+    format!("order {}, by {by}", sequence.len())
+}
+
+/// The derivative by the numbers of `sequence`, one after the other, at each point.
+pub(super) fn derivative(
+    case: &Case,
+    points: &[Point],
+    dtype: DType,
+    sequence: &[usize],
+    mode: Mode,
+) -> Result<Vec<f64>> {
+    let numbers = points.first().map_or(0, |p| p.at.len());
+    let column = |k: usize| {
+        let values: Vec<f64> = points.iter().map(|p| p.at[k]).collect();
+        ops::cast(&Tensor::from_vec(values, [points.len()])?, dtype)
+    };
+    let args: Vec<Tensor> = (0..numbers).map(column).collect::<Result<_>>()?;
+    Ok(nested(case, &args, sequence, mode)?.to_f64_vec())
+}
+
+/// The derivative at tensors that may be being differentiated themselves. Each is of all points at
+/// once: they do not depend on each other, so the sum of a derivative's rows is the derivative.
+fn nested(case: &Case, args: &[Tensor], sequence: &[usize], mode: Mode) -> Result<Tensor> {
+    let Some((&which, inside)) = sequence.split_last() else {
+        return call(case, args);
+    };
+    let f = |x: &Tensor| {
+        let mut args = args.to_vec();
+        args[which] = x.clone();
+        nested(case, &args, inside, mode)
+    };
+    let x = &args[which];
+    let ones = Tensor::ones(x.shape().clone(), x.dtype())?;
+    if mode.forward(inside.len()) {
+        return Ok(jvp(f, x, &ones)?.1);
+    }
+    let (_, pullback) = vjp(f, x)?;
+    pullback.call_once(&ones)
+}
+
+/// The operation, of columns of numbers.
+fn call(case: &Case, args: &[Tensor]) -> Result<Tensor> {
+    let Case { record, params, form, .. } = case;
+    let one = |inputs: &[&Tensor]| -> Result<Tensor> {
+        let mut outputs = record.call(inputs, params)?;
+        if outputs.is_empty() {
+            let (expected, got) = ("an output".into(), "none".into());
+            return Err(Error::Inputs { op: record.name, expected, got });
+        }
+        Ok(outputs.swap_remove(0))
+    };
+    match *form {
+        Form::Inputs { .. } => one(&args.iter().collect::<Vec<_>>()),
+        Form::Chosen(chosen) => {
+            let condition = Tensor::full(args[0].shape().clone(), f64::from(chosen), DType::Bool)?;
+            one(&[&condition, &args[0], &args[1]])
+        }
+        Form::Row { zero, element } => {
+            let mut row = args.to_vec();
+            if zero {
+                row.push(Tensor::zeros(args[0].shape().clone(), args[0].dtype())?);
+            }
+            let y = one(&[&ops::stack(&row, 1)?])?;
+            match element {
+                Some(k) => {
+                    let at = Tensor::scalar(k as i64);
+                    ops::reshape(&ops::take(&y, &ops::reshape(&at, [1i64])?, 1)?, args[0].shape())
+                }
+                None => Ok(y),
+            }
+        }
+    }
+}
