@@ -14,10 +14,16 @@ pub(super) fn judge(
         Want::Finite if got.is_finite() => return Ok(0.0),
         Want::Finite => return Err(format!("got {got:?}, want a finite number")),
         Want::Convention(value) if value.abs() > dtype.max_finite() => {
-            return if got.is_nan() { Err(format!("got {got:?}, want {value:?}")) } else { Ok(0.0) };
+            return if got.is_nan() {
+                Err(format!("got {got:?}, want {value:?}"))
+            } else {
+                Ok(0.0)
+            };
         }
         Want::Convention(value) => (value, None, 4.0),
-        Want::True(value, size) => (value, size, if order == 0 { 4.0 } else { 16.0 * (order + 1) as f64 }),
+        Want::True(value, size) => {
+            (value, size, if order == 0 { 4.0 } else { 16.0 * (order + 1) as f64 })
+        }
     };
     if value.is_nan() {
         return if got.is_nan() { Ok(0.0) } else { Err(format!("got {got:?}, want NaN")) };
@@ -37,7 +43,13 @@ pub(super) fn judge(
         return wrong();
     }
     let ratio = (got - value).abs() / allowed;
-    if got == value { Ok(0.0) } else if ratio <= 1.0 { Ok(ratio) } else { wrong() }
+    if got == value {
+        Ok(0.0)
+    } else if ratio <= 1.0 {
+        Ok(ratio)
+    } else {
+        wrong()
+    }
 }
 
 /// The distance of a dtype's numbers at `x`.

@@ -122,10 +122,12 @@ fn check(log: &mut Log, case: &Case, dtype: DType) -> std::result::Result<(), St
     for (k, index) in case.indices.iter().enumerate() {
         for mode in Mode::of(index.iter().sum()) {
             for order in evaluate::sequences(*index) {
-                let got = evaluate::derivative(case, &points, dtype, &order, *mode).map_err(words)?;
+                let got =
+                    evaluate::derivative(case, &points, dtype, &order, *mode).map_err(words)?;
                 for (point, got) in points.iter().zip(got) {
                     let Some(want) = point.wants.get(k).and_then(Option::as_ref) else { continue };
-                    let at = || format!("{case} at {point}, {}, in {dtype}", evaluate::name(&order));
+                    let at =
+                        || format!("{case} at {point}, {}, in {dtype}", evaluate::name(&order));
                     log.measure(mode.name(), at, judge::judge(got, want, order.len(), dtype));
                 }
             }

@@ -238,7 +238,12 @@ impl Log {
     }
 
     /// Records the result of a check.
-    pub(super) fn check(&mut self, kind: &'static str, at: impl FnOnce() -> String, verdict: Verdict) {
+    pub(super) fn check(
+        &mut self,
+        kind: &'static str,
+        at: impl FnOnce() -> String,
+        verdict: Verdict,
+    ) {
         self.checks += 1;
         match self.kinds.iter_mut().find(|(k, _)| *k == kind) {
             Some((_, count)) => *count += 1,

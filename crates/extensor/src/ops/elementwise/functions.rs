@@ -44,7 +44,7 @@ unary! {
     real log, log_backward(x), Log:
             y = |x| x.log(),
             dy = |g, x, limit| {
-                let slope = settle(g / guard_above(x), g, x.eq(x.lit(0.0)), limit);
+                let slope = settle(g / guard(x), g, x.eq(x.lit(0.0)), limit);
                 defined(slope, g, x.lt(x.lit(0.0)))
             };
             "y = ln x", "y′ = 1/x",
@@ -59,7 +59,7 @@ unary! {
             y = |x| x.log1p(),
             dy = |g, x, limit| {
                 let (zero, above) = (x.lit(0.0), x.lit(1.0) + x);
-                let slope = settle(g / guard_above(above), g, above.eq(zero), limit);
+                let slope = settle(g / guard(above), g, above.eq(zero), limit);
                 defined(slope, g, above.lt(zero))
             };
             "y = ln(1 + x)", "y′ = 1/(1 + x)",
@@ -73,7 +73,7 @@ unary! {
     real log2, log2_backward(x), Log2:
             y = |x| x.log2(),
             dy = |g, x, limit| {
-                let slope = g / guard_above(x) / x.lit(LN_2);
+                let slope = g / guard(x) / x.lit(LN_2);
                 defined(settle(slope, g, x.eq(x.lit(0.0)), limit), g, x.lt(x.lit(0.0)))
             };
             "y = log₂ x", "y′ = 1/(x ln 2)",
@@ -87,7 +87,7 @@ unary! {
     real log10, log10_backward(x), Log10:
             y = |x| x.log10(),
             dy = |g, x, limit| {
-                let slope = g / guard_above(x) / x.lit(LN_10);
+                let slope = g / guard(x) / x.lit(LN_10);
                 defined(settle(slope, g, x.eq(x.lit(0.0)), limit), g, x.lt(x.lit(0.0)))
             };
             "y = log₁₀ x", "y′ = 1/(x ln 10)",
@@ -100,7 +100,7 @@ unary! {
     /// The square root, `y = √x`.
     real sqrt, sqrt_backward(output), Sqrt:
             y = |x| x.sqrt(),
-            dy = |g, y, limit| settle(g / (y.lit(2.0) * guard_above(y)), g, y.eq(y.lit(0.0)), limit);
+            dy = |g, y, limit| settle(g / (y.lit(2.0) * guard(y)), g, y.eq(y.lit(0.0)), limit);
             "y = √x", "y′ = 1/(2y)",
             on "x >= 0" [0.2, 4.0];
             at 0.5: 0.7071067811865476;
@@ -112,8 +112,9 @@ unary! {
     real rsqrt, rsqrt_backward(x), Rsqrt:
             y = |x| x.lit(1.0) / x.sqrt(),
             dy = |g, x, limit| {
-                let d = guard_above(x);
-                settle(g / d.sqrt() / d * x.lit(-0.5), g, x.eq(x.lit(0.0)), limit)
+                // −0 has a root, but its stand-in −1e-10 has none.
+                let slope = g / guard_above(x).sqrt() / guard(x) * x.lit(-0.5);
+                settle(slope, g, x.eq(x.lit(0.0)), limit)
             };
             "y = 1/√x", "y′ = −½ x^(−3/2)",
             on "x > 0" [0.2, 4.0];
@@ -204,7 +205,7 @@ unary! {
             y = |x| x.asin(),
             dy = |g, x, limit| {
                 let leg = unit_leg(x);
-                settle(g / guard_above(leg), g, leg.eq(leg.lit(0.0)), limit)
+                settle(g / guard(leg), g, leg.eq(leg.lit(0.0)), limit)
             };
             "y = arcsin x", "y′ = 1/√(1 − x²)",
             on "−1 <= x <= 1" [-0.9, 0.9];
@@ -218,7 +219,7 @@ unary! {
             y = |x| x.acos(),
             dy = |g, x, limit| {
                 let leg = unit_leg(x);
-                settle(-(g / guard_above(leg)), g, leg.eq(leg.lit(0.0)), limit)
+                settle(-(g / guard(leg)), g, leg.eq(leg.lit(0.0)), limit)
             };
             "y = arccos x", "y′ = −1/√(1 − x²)",
             on "−1 <= x <= 1" [-0.9, 0.9];
@@ -278,7 +279,7 @@ unary! {
             dy = |g, x, limit| {
                 let one = x.lit(1.0);
                 let leg = (x - one).sqrt() * (x + one).sqrt();
-                settle(g / guard_above(leg), g, leg.eq(x.lit(0.0)), limit)
+                settle(g / guard(leg), g, leg.eq(x.lit(0.0)), limit)
             };
             "y = arcosh x", "y′ = 1/√(x² − 1)",
             on "x >= 1" [1.2, 4.0];
@@ -293,7 +294,7 @@ unary! {
             dy = |g, x, limit| {
                 let (zero, one) = (x.lit(0.0), x.lit(1.0));
                 let below = (one - x) * (one + x);
-                let slope = settle(g / guard_above(below), g, below.eq(zero), limit);
+                let slope = settle(g / guard(below), g, below.eq(zero), limit);
                 defined(slope, g, below.lt(zero))
             };
             "y = artanh x", "y′ = 1/(1 − x²)",
