@@ -29,12 +29,12 @@ class Outside(Exception):
 CASES = []
 
 
-def case(name, params="", form="x", points=(), others=(), extra=(), order=ORDER, infinite=True, nan=True, exact=False):
+def case(name, params="", form="x", points=(), others=(), extra=(), order=ORDER, infinite=True, nan=True):
     """Adds a function to the table. `form` says what the one or two numbers are: `x`, an input; `x,y`, two inputs;
     `x;t`, an input and a constant; `row` and `row0`, a vector of the two, or of the two and 0; a number behind it
     is the output's element. `points`: constants to look beside; `others`: the second number's; `extra`: more points."""
     def add(f):
-        CASES.append(dict(name=name, params=params, form=form, points=points, others=others, extra=extra, order=order, infinite=infinite, nan=nan, f=f, exact=exact))
+        CASES.append(dict(name=name, params=params, form=form, points=points, others=others, extra=extra, order=order, infinite=infinite, nan=nan, f=f))
         return f
     return add
 
@@ -67,16 +67,6 @@ def primitive(name, *gs, domain=None, **more):
             raise Outside
         return [Num(y, abs(y)) for y in (g(v) for g in gs)]
     unary(name, **more)(f)
-
-
-def singular(f, at, slope):
-    """`f`, but at a singular point a value, and a slope by convention."""
-    def g(x):
-        if x == at:
-            value, first = slope(x)
-            return [Num(value), Say(first)]
-        return f(x)
-    return g
 
 
 # Elementwise.
@@ -138,7 +128,7 @@ def _(x):
 
 
 unary("abs")(lambda x: [Num(0), Say(0.0)] if x == 0 else constant(abs(mpf(x)), math.copysign(1, x)))
-unary("negate")(lambda x: constant(-mpf(x), -1))
+unary("negate", nan=False)(lambda x: constant(-mpf(x), -1))
 unary("sign", order=1)(lambda x: [Num((x > 0) - (x < 0)), Say(0.0)])
 for name, whole in (("ceil", mp.ceil), ("floor", mp.floor), ("round", mp.nint), ("trunc", lambda v: mp.floor(v) if v > 0 else mp.ceil(v))):
     steps = (0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 1.0, -1.0, 2.0**23, 2.0**52, 0.49999999999999994)
@@ -295,9 +285,11 @@ def _(x):
 @unary("gelu", "approximate=true", points=(-0.75246, 1.4142135, -5.0, -9.0, -20.0, 1.0, -1.0, 5.0, 10.0, 100.0))
 def _(x):
     u = 2 * mp.sqrt(2 / mp.pi) * (x_(x) + mpf("0.044715") * (x_(x) * x_(x) * x_(x)))
-    # The exponent and its derivatives are good to the last digit: a sum of terms of one sign.
-    u = Jet({k: Num(y.v, ZERO) for k, y in u.d.items()})
-    return x_(x) * jlogistic(u)
+    # The value and the slope are to be right to the last digits, so their exponent counts as exact; for the
+    # derivatives after them its rounding is one of the errors that add up.
+    exact = Jet({k: Num(y.v) for k, y in u.d.items()})
+    first, later = x_(x) * jlogistic(exact), x_(x) * jlogistic(u)
+    return [(first if k < 2 else later).at(k, 0) for k in range(4)]
 
 
 def polynomial(x, *c):

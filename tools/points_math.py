@@ -8,6 +8,8 @@ small difference of large terms, `e` is of the terms' size, and that is what a c
 A `Jet` holds the derivatives of a function of one or two numbers, by how often it was differentiated by each.
 """
 
+import math
+import struct
 from fractions import Fraction
 from math import comb
 
@@ -24,7 +26,7 @@ def within(f, bound):
 
 # Beyond 2⁴⁰ all of these have left the range of f64, or reached their limit.
 EXP, EXPM1, SINH, COSH, TANH = (within(f, 2**40) for f in (mp.exp, mp.expm1, mp.sinh, mp.cosh, mp.tanh))
-ERF, ERFC = within(mp.erf, 200), within(mp.erfc, 200)
+ERF, ERFC = within(mp.erf, 2000), within(mp.erfc, 2000)
 
 
 class Num:
@@ -250,6 +252,11 @@ def jsoftplus(u):
     return compose([value] + logistic_parts(u.value)[:3], u)
 
 
+def single(x):
+    """The nearest f32."""
+    return struct.unpack("f", struct.pack("f", x))[0] if abs(x) < 3.4e38 else math.copysign(math.inf, x)
+
+
 def to_float(x):
     """The nearest f64, ties to even, subnormals and overflow included."""
     if x == 0:
@@ -259,12 +266,12 @@ def to_float(x):
     sign, man, exponent, bits = x._mpf_
     top = exponent + bits
     if top > 1025:
-        return -mp.inf.__float__() if sign else float("inf")
+        return -math.inf if sign else math.inf
     if top < -1080:
         return -0.0 if sign else 0.0
     value = Fraction(int(man)) * (Fraction(2) ** exponent)
     try:
         value = value.numerator / value.denominator
     except OverflowError:
-        value = float("inf")
+        value = math.inf
     return -value if sign else value

@@ -86,10 +86,9 @@ pair("floor_divide", order=1, extra=WHOLE, infinite=False)(
 @pair("modulo", order=1, extra=WHOLE, infinite=False)
 def _(x, y):
     if y == 0:
-        raise Outside
+        return {(0, 0): NAN}
     q = mp.floor(mpf(x) / mpf(y))
     rest = mpf(x) - q * mpf(y)
-    # The remainder is as exact as the quotient: where that is beyond the digits there are, anything will do.
     return {(0, 0): Num(rest, abs(rest)), (1, 0): Num(1), (0, 1): Num(-q, abs(q))}
 
 
@@ -154,12 +153,14 @@ def _(x, y):
     return a + jsoftplus(b - a) if x >= y else b + jsoftplus(a - b)
 
 
-@pair("copysign", order=1, infinite=False)
+@pair("copysign", infinite=False)
 def _(x, y):
-    sign = math.copysign(1, y)
+    sign = math.copysign(1, y) * math.copysign(1, x)
     if x == 0:
-        return {(0, 0): Num(0), (1, 0): Say(0.0), (0, 1): Say(0.0)}
-    return {(0, 0): Num(abs(mpf(x)) * sign), (1, 0): Num(sign * math.copysign(1, x)), (0, 1): Num(0) if y != 0 else Say(0.0)}
+        return zero_at(Num(0), (1, 0), (0, 1))
+    if y == 0:
+        return {(0, 0): Num(x) * sign, (1, 0): Num(sign), (0, 1): Say(0.0)}
+    return variable(x, 0) * sign
 
 
 pair("where", form="true,x,y", nan=False, infinite=False)(lambda x, y: both(x, y)[0])
@@ -189,23 +190,29 @@ pair("mean_absolute_error", extra=NEAR, **LOSS)(
     lambda x, t: zero_at(Num(0), (1, 0), (0, 1)) if x == t else both(x, t)[0] - both(x, t)[1] if x > t else both(x, t)[1] - both(x, t)[0])
 
 
-def bounded(inner, outer, edge, size):
+def bounded(inner, outer, size):
+    """A loss of the distance that changes at `size`, where it is differentiable once."""
     def f(x, t):
         a, b = both(x, t)
         d = a - b if x >= t else b - a
         found = inner(d) if d.value.v <= size else outer(d)
-        if edge(d.value.v):  # Once differentiable there.
-            return {k: v for k, v in found.d.items() if sum(k) < 2}
+        if lands(abs(x - t), size):
+            return {k: found.at(*k) for k in ((0, 0), (1, 0), (0, 1))}
         return found
     return f
 
 
+def lands(x, at):
+    """Whether a number is, or is rounded to, another in one of the formats."""
+    return float(x) == at or single(x) == at
+
+
 for beta in (1.0, 0.25):
     pair("smooth_l1_loss", f"beta={beta}", extra=NEAR, **LOSS)(
-        bounded(lambda d, b=beta: d * d * (mpf("0.5") / mpf(b)), lambda d, b=beta: d - mpf(b) / 2, lambda v, b=beta: v == b, beta))
+        bounded(lambda d, b=beta: d * d * (mpf("0.5") / mpf(b)), lambda d, b=beta: d - mpf(b) / 2, beta))
 for delta in (1.0, 0.25):
     pair("huber_loss", f"delta={delta}", extra=NEAR, **LOSS)(
-        bounded(lambda d: d * d * mpf("0.5"), lambda d, b=delta: (d - mpf(b) / 2) * mpf(b), lambda v, b=delta: v == b, delta))
+        bounded(lambda d: d * d * mpf("0.5"), lambda d, b=delta: (d - mpf(b) / 2) * mpf(b), delta))
 
 SHARES = (0.0, 1.0, 0.5, 0.25, 0.75)
 
@@ -216,17 +223,19 @@ def _(x, t):
         return {}
     if x in (0.0, 1.0):
         value = Num(100 * abs(mpf(t) - mpf(x)))
-        return {(0, 0): value, (1, 0): Say(to_float((mpf(x) - mpf(t)) * 10**10)), (0, 1): Say(100.0 if x == 0 else -100.0)}
+        slope = Say(to_float((mpf(x) - mpf(t)) * 10**10), finite=math.copysign(1, x) < 0)
+        return {(0, 0): value, (1, 0): slope, (0, 1): Say(100.0 if x == 0 else -100.0)}
     a, b = both(x, t)
     # A logarithm below −100 counts as −100.
     yes = jlog(a) if mp.log(mpf(x)) >= -100 else Jet({(0, 0): Num(-100)})
     log1p = compose([call(mp.log1p, lambda v: 1 / (1 + v), Num(-mpf(x)))] + list(jlog(1 - a).d.get((k, 0), Num(0)) * (-1) ** k for k in (1, 2, 3)), -a)
     found = (b - 1) * log1p - b * yes
-    if mp.log(mpf(x)) < -100:
-        # There the gradient is that of the logarithm all the same: (x − t)/(x(1 − x)).
-        true = (b - 1) * log1p - b * jlog(a)
-        found = Jet({k: (v if k[0] == 0 else true.at(*k)) for k, v in true.d.items()} | {(0, j): found.at(0, j) for j in range(4)})
-    return found
+    if mp.log(mpf(x)) >= -100:
+        return found
+    # There the gradient by x is that of the logarithm all the same, (x − t)/(x(1 − x)), and so what
+    # mixed derivatives are depends on the order.
+    true = (b - 1) * log1p - b * jlog(a)
+    return {(k, 0): true.at(k, 0) for k in (1, 2, 3)} | {(0, k): found.at(0, k) for k in range(4)}
 
 
 @pair("binary_cross_entropy_with_logits", others=SHARES, extra=((50.0, 1.0), (-50.0, 0.0), (-800.0, 0.0), (1e4, 0.0), (1e4, 1.0), (0.0, 0.5)), **LOSS)
@@ -238,6 +247,8 @@ def _(x, t):
 @pair("hinge_loss", form="x;t", others=(1.0, -1.0), extra=((1.0, 1.0), (-1.0, -1.0), (0.99999994, 1.0)), **LOSS)
 def _(x, t):
     margin = 1 - variable(x, 0) * mpf(t)
+    if margin.value.v != 0 and lands(x * t, 1):
+        return {}
     if margin.value.v == 0:
         return {(0, 0): Num(0), (1, 0): Say(0.0)}
     return margin if margin.value.v > 0 else Jet({(0, 0): Num(0)})
