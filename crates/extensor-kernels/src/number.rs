@@ -169,21 +169,32 @@ pub trait Real: Number + Div<Output = Self> {
     fn like(self, _smooth: impl FnOnce() -> Self) -> Self {
         self
     }
-    /// `e^(−x²)`, to full precision where the square is large too.
-    #[inline(always)]
-    fn bell(self) -> Self {
-        // Beyond, nothing is left; the square must not be infinite.
-        let x = self.maximum(self.lit(-40.0)).minimum(self.lit(40.0));
-        let square = x * x;
-        let lost = x.mul_add(x, -square);
-        let e = (-square).exp();
-        (-lost).mul_add(e, e).like(|| (-(self * self)).exp())
-    }
     /// Whether it is neither infinite nor NaN.
     #[inline(always)]
     fn is_finite(self) -> Self::Mask {
         self.abs().lt(self.lit(f64::INFINITY))
     }
+    /// `e^(−x²)`, to full precision where the square is large too.
+    #[inline(always)]
+    fn bell(self) -> Self {
+        exp_of_square(self, -1.0)
+    }
+    /// `e^(−x²/2)`, likewise.
+    #[inline(always)]
+    fn wide_bell(self) -> Self {
+        exp_of_square(self, -0.5)
+    }
+}
+
+/// `e^(factor·x²)` for a power of 2, with what the square loses by rounding.
+#[inline(always)]
+fn exp_of_square<R: Real>(x: R, factor: f64) -> R {
+    // Beyond, nothing is left; the square must not be infinite.
+    let (x, factor) = (x.maximum(x.lit(-60.0)).minimum(x.lit(60.0)), x.lit(factor));
+    let square = x * x;
+    let lost = x.mul_add(x, -square);
+    let e = (factor * square).exp();
+    (factor * lost).mul_add(e, e)
 }
 
 macro_rules! number_for_float {

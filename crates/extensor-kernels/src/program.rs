@@ -73,7 +73,7 @@ macro_rules! unary_functions {
             Expm1 expm1, Log log, Log1p log1p, Log2 log2, Log10 log10, Sin sin, Cos cos, Tan tan,
             Asin asin, Acos acos, Atan atan, Sinh sinh, Cosh cosh, Tanh tanh, Asinh asinh,
             Acosh acosh, Atanh atanh, Erf erf, Erfc erfc, Sigmoid sigmoid, Softplus softplus,
-            Gelu gelu, GeluSlope gelu_slope
+            Gelu gelu, GeluSlope gelu_slope, Bell bell, WideBell wide_bell
         }
     };
 }

@@ -217,7 +217,8 @@ impl Real for Symbol {
     methods!(unary: expm1 Expm1, log Log, log1p Log1p, log2 Log2, log10 Log10, sin Sin, cos Cos);
     methods!(unary: tan Tan, asin Asin, acos Acos, atan Atan, sinh Sinh, cosh Cosh, tanh Tanh);
     methods!(unary: asinh Asinh, acosh Acosh, atanh Atanh, erf Erf, erfc Erfc, sigmoid Sigmoid);
-    methods!(unary: softplus Softplus, gelu Gelu, gelu_slope GeluSlope);
+    methods!(unary: softplus Softplus, gelu Gelu, gelu_slope GeluSlope, bell Bell);
+    methods!(unary: wide_bell WideBell);
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl Wide for f32 {
 impl Wide for f64 {
     const DOUBLE: bool = true;
     const RANGE: (f64, f64) = (1e-140, 1e150);
-    const SCALES: (f64, f64) = (power(500), power(-600));
+    const SCALES: (f64, f64) = (power(700), power(-600));
     #[inline(always)]
     fn of(x: f64) -> f64 {
         x
@@ -310,7 +310,9 @@ fn moments<W: Wide>(spans: Spans<'_, W>, centred: bool, eps: f64) -> Moments<W> 
         let variance = if variance < 0.0 { 0.0 } else { variance };
         let deviation = (variance + eps * scale * scale).sqrt();
         let (low, high) = W::RANGE;
-        if deviation >= low && deviation <= high || scale != 1.0 {
+        // Numbers that are not tiny and whose deviation is are equal.
+        let equal = deviation < low && mean.abs() > 1e-100;
+        if deviation >= low && deviation <= high || scale != 1.0 || equal {
             return settle(mean, rest, variance, deviation, scale);
         }
         let (up, down) = W::SCALES;

@@ -106,8 +106,8 @@ fn unary(f: Unary, x: Symbol, y: Symbol, s: Symbol) -> Option<Symbol> {
         Unary::Sin => s * x.cos(),
         Unary::Cos => -(s * x.sin()),
         Unary::Tan => s.times(y.mul_add(y, one)),
-        Unary::Asin => s / guard(((one - x) * (one + x)).sqrt()),
-        Unary::Acos => -(s / guard(((one - x) * (one + x)).sqrt())),
+        Unary::Asin => s / guard(unit_leg_square(x).sqrt()),
+        Unary::Acos => -(s / guard(unit_leg_square(x).sqrt())),
         Unary::Atan => s / x.mul_add(x, one),
         Unary::Sinh => s.times(x.cosh()),
         Unary::Cosh => s.times(x.sinh()),
@@ -118,7 +118,7 @@ fn unary(f: Unary, x: Symbol, y: Symbol, s: Symbol) -> Option<Symbol> {
         }
         Unary::Asinh => s / x.hypot(one),
         Unary::Acosh => s / guard((x - one).sqrt() * (x + one).sqrt()),
-        Unary::Atanh => s / guard((one - x) * (one + x)),
+        Unary::Atanh => s / guard(unit_leg_square(x)),
         Unary::Erf => s * (x.lit(FRAC_2_SQRT_PI) * x.bell()),
         Unary::Erfc => -(s * (x.lit(FRAC_2_SQRT_PI) * x.bell())),
         Unary::Sigmoid => s * (y * (-x).sigmoid()),
@@ -127,10 +127,11 @@ fn unary(f: Unary, x: Symbol, y: Symbol, s: Symbol) -> Option<Symbol> {
         // (2 − x²)·φ(x), where φ is the bell of the normal distribution.
         Unary::GeluSlope => {
             let near = x.maximum(x.lit(-100.0)).minimum(x.lit(100.0));
-            let density = (near * x.lit(FRAC_1_SQRT_2)).bell();
             let factor = (-near).mul_add(near, two) * x.lit(FRAC_1_SQRT_2 * 0.5 * FRAC_2_SQRT_PI);
-            s * (factor * density)
+            s * (factor * x.wide_bell())
         }
+        Unary::Bell => -(s * ((x + x).times(y))),
+        Unary::WideBell => -(s * (x.times(y))),
     })
 }
 
@@ -184,6 +185,13 @@ fn larger(a: Symbol, b: Symbol, sa: Symbol, sb: Symbol) -> Symbol {
     Symbol::select(a.lt(b), sb, Symbol::select(b.lt(a), sa, half * (sa + sb)))
 }
 
+/// `1 − x²`, exact near ±1, and its derivative near 0.
+#[inline(always)]
+pub(crate) fn unit_leg_square<R: Real>(x: R) -> R {
+    let one = x.lit(1.0);
+    ((one - x) * (one + x)).like(|| one - x * x)
+}
+
 /// `(a/r, b/r, r)` for the distance `r` of the point `(a, b)` from the origin, 1e-10 at the origin.
 /// The distance may be infinite where the point is not: the first two are right there too.
 #[inline(always)]
@@ -203,8 +211,13 @@ pub(crate) fn power_by_base<R: Real>(x: R, n: R) -> R {
     // −0 has real powers, but its stand-in −1e-10 has only whole ones.
     let least = x.lit(1e-10);
     let least = R::select(n.floor().eq(n), least.copysign(x), least);
-    let x = x + R::select(no_power_by_base(x, n), least, x.lit(0.0));
-    n.times(x.pow(n - one))
+    let (zero, d) = (x.lit(0.0), x + R::select(no_power_by_base(x, n), least, x.lit(0.0)));
+    // n − 1 is exact for the larger exponents; for the smaller ones xⁿ/x is.
+    let small = n.lt(x.lit(0.5));
+    let power = d.pow(R::select(small, n, n - one));
+    let slope = R::select(small, n * power / d, n.times(power));
+    let undefined = x.lt(zero) & !n.floor().eq(n);
+    R::select(undefined, x.lit(f64::NAN), zero).nan_or(slope)
 }
 
 /// Where `xⁿ` cannot be differentiated by `x`.

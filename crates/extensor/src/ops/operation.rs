@@ -4,8 +4,10 @@
 //! rounding to an operand's dtype, refusing what has no derivative: here, once. This module must not
 //! know any particular operation.
 
+use super::pointwise::{Times, map_real};
 use super::record::{Class, Record};
 use crate::{Axes, DType, Error, Result, Shape, Tensor, autodiff, debug, ops};
+use extensor_kernels::map::Formulas;
 use smallvec::{SmallVec, smallvec};
 use std::fmt::Debug;
 use std::panic::Location;
@@ -390,7 +392,8 @@ pub fn forward_derivative(
                 let wanted: Vec<bool> = (0..inputs.len()).map(|k| k == i).collect();
                 let mut grads = backward(op, &[&ones], inputs, outputs, &wanted)?;
                 if let Some(weights) = grads[i].take() {
-                    let terms = ops::multiply(&weights, tangent)?;
+                    let spec = Spec { shape: weights.shape().clone(), dtype: weights.dtype() };
+                    let terms = map_real(record.name, &Formulas(Times), [&weights, tangent], spec)?;
                     let (axes, keepdims) = op.reduces().unwrap_or((&Axes::All, false));
                     accumulate(0, ops::sum(&terms, axes.clone(), keepdims)?)?;
                 }

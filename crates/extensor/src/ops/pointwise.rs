@@ -4,7 +4,7 @@
 use super::operation::{Spec, Specs, spec};
 use crate::tensor::{match_float, match_int};
 use crate::{DType, Error, Result, Shape, Tensor, autodiff, ops, tensor};
-use extensor_kernels::map::{Block, MaskBlock, NumberBlock, RealBlock};
+use extensor_kernels::map::{Block, Formula, MaskBlock, NumberBlock, RealBlock};
 use extensor_kernels::map::{RealPredicate, RealPredicates, map, map_slices};
 use extensor_kernels::native::{Compute, Native};
 use extensor_kernels::number::Real;
@@ -211,6 +211,16 @@ pub(crate) fn map_real_mask<F: RealPredicate>(
 
 fn views<T: Native, const N: usize>(inputs: &[Tensor; N]) -> [View<'_, T>; N] {
     inputs.each_ref().map(|x| x.view())
+}
+
+/// `a·b`, and 0 where one is 0 and the other has left the range of the numbers.
+pub(crate) struct Times;
+
+impl Formula<2> for Times {
+    #[inline(always)]
+    fn f<R: Real>(&self, [a, b]: [R; 2]) -> R {
+        a.times(b)
+    }
 }
 
 /// What stands for a denominator that is exactly 0 in a backward rule.

@@ -90,8 +90,14 @@ unary! {
             },
             dy = |g, x| {
                 let (above, below, slope) = mish_parts(x);
-                let part = not_below(x).minimum(x.lit(2e3)) * (slope / below);
-                g * ((above + part) / below)
+                let factor = not_below(x).minimum(x.lit(2e3));
+                let value = (above + factor * (slope / below)) / below;
+                // What is left of 1 far out is lost here, and is all there is of its derivative.
+                g * value.like(|| {
+                    let (one, two) = (x.softplus(), x.lit(2.0) * x.softplus());
+                    let slope = x.lit(4.0) * two.sigmoid() * (-two).sigmoid() * x.sigmoid();
+                    factor.mul_add(slope, one.tanh())
+                })
             };
             "y = x·t, t = tanh(ln(1 + eˣ))", "y′ = t + x(1 − t²)/(1 + e⁻ˣ)",
             on "all numbers" [-6.0, 6.0];

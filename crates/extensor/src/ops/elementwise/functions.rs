@@ -4,6 +4,7 @@
 //! what that takes beside `grad_output` (the input `x` or the `output`); `y` is the formula and `dy`
 //! the gradient, over any kind of real number.
 
+use crate::ops::calculus::unit_leg_square;
 use crate::ops::pointwise::{defined, guard, guard_above, settle};
 use crate::ops::unary::*;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
@@ -12,11 +13,10 @@ use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
 const CONVENTION: &str =
     "where the denominator is 0 the derivative uses ±1e-10, and stays finite; NaN where y is";
 
-/// `√(1 − x²)`, exact near ±1.
+/// `√(1 − x²)`.
 #[inline(always)]
 fn unit_leg<R: Real>(x: R) -> R {
-    let one = x.lit(1.0);
-    ((one - x) * (one + x)).sqrt()
+    unit_leg_square(x).sqrt()
 }
 
 unary! {
@@ -100,7 +100,7 @@ unary! {
     /// The square root, `y = √x`.
     real sqrt, sqrt_backward(output), Sqrt:
             y = |x| x.sqrt(),
-            dy = |g, y, limit| settle(g / (y.lit(2.0) * guard(y)), g, y.eq(y.lit(0.0)), limit);
+            dy = |g, y, limit| settle(g / (y.lit(2.0) * guard_above(y)), g, y.eq(y.lit(0.0)), limit);
             "y = √x", "y′ = 1/(2y)",
             on "x >= 0" [0.2, 4.0];
             at 0.5: 0.7071067811865476;
@@ -292,8 +292,7 @@ unary! {
     real atanh, atanh_backward(x), Atanh:
             y = |x| x.atanh(),
             dy = |g, x, limit| {
-                let (zero, one) = (x.lit(0.0), x.lit(1.0));
-                let below = (one - x) * (one + x);
+                let (zero, below) = (x.lit(0.0), unit_leg_square(x));
                 let slope = settle(g / guard(below), g, below.eq(zero), limit);
                 defined(slope, g, below.lt(zero))
             };

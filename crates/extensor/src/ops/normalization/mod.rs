@@ -230,6 +230,22 @@ enum By<'a> {
     Given(&'a Tensor, &'a Tensor),
 }
 
+/// What numbers that were centred are scaled by: a divisor, since the inverse of a tiny one may not
+/// be a number, or a factor that was saved.
+enum Scale {
+    By(Tensor),
+    Times(Tensor),
+}
+
+impl Scale {
+    fn of(&self, x: &Tensor) -> Result<Tensor> {
+        match self {
+            Scale::By(divisor) => ops::divide(x, divisor),
+            Scale::Times(factor) => ops::multiply(x, factor),
+        }
+    }
+}
+
 /// Shapes in which a normalisation is made of operations: of the tensor and its factors, and the
 /// axes along which the numbers of a group lie.
 struct Split<'a> {
@@ -246,7 +262,7 @@ impl Split<'_> {
         let split = |x: &Tensor, to: &Shape| ops::reshape(&ops::cast(x, dtype)?, to);
         let scalar = |value: f64| Tensor::scalar_of(value, dtype);
         let x = split(call.inputs[0], &self.x)?;
-        let (apart, slope) = match by {
+        let (apart, scale) = match by {
             By::Own { centred, eps } => {
                 let apart = if centred {
                     ops::subtract(&x, &ops::mean(&x, axes, true)?)?
@@ -260,14 +276,14 @@ impl Split<'_> {
                 let deviation = ops::hypot(&spread, &scalar(eps.sqrt())?)?;
                 let none = ops::equal(&deviation, &scalar(0.0)?)?;
                 let least = ops::where_(&none, &scalar(1e-10)?, &scalar(0.0)?)?;
-                (apart, ops::reciprocal(&ops::add(&deviation, &least)?)?)
+                (apart, Scale::By(ops::add(&deviation, &least)?))
             }
             By::Given(mean, slope) => {
                 let [mean, slope] = [split(mean, &self.factors)?, split(slope, &self.factors)?];
-                (ops::subtract(&x, &mean)?, slope)
+                (ops::subtract(&x, &mean)?, Scale::Times(slope))
             }
         };
-        let normal = ops::multiply(&apart, &slope)?;
+        let normal = scale.of(&apart)?;
         let mut total = Tensor::zeros(self.x.clone(), dtype)?;
         if let Some(moved) = call.tangents[0] {
             let mut moved = split(moved, &self.x)?;
@@ -278,7 +294,7 @@ impl Split<'_> {
                 }
                 moved = ops::subtract(&moved, &ops::multiply(&normal, &along)?)?;
             }
-            moved = ops::multiply(&moved, &slope)?;
+            moved = scale.of(&moved)?;
             if let Some(gamma) = call.inputs.get(1) {
                 moved = ops::multiply(&moved, &split(gamma, &self.factors)?)?;
             }

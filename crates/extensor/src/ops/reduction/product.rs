@@ -1,7 +1,7 @@
 //! The product of many numbers.
 
 use crate::ops::operation::{Backward, Spec};
-use crate::ops::pointwise::{Takes, map_real, map_real_mask};
+use crate::ops::pointwise::{Takes, Times, map_real, map_real_mask};
 use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
 use crate::ops::reduction::{bad_masks, match_words, over, samples, wide};
@@ -42,16 +42,6 @@ pub fn prod_backward(
 
 #[derive(Clone, Debug)]
 pub(crate) struct Prod;
-
-/// `a·b`, and 0 where one is 0 and the other has left the range of the numbers.
-struct Times;
-
-impl Formula<2> for Times {
-    #[inline(always)]
-    fn f<R: Real>(&self, [a, b]: [R; 2]) -> R {
-        a.times(b)
-    }
-}
 
 /// `g · y/x`.
 struct Quotient;

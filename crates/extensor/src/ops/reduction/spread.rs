@@ -191,7 +191,7 @@ impl Formula<4> for StdGradient {
     #[inline(always)]
     fn f<R: Real>(&self, [g, apart, rest, y]: [R; 4]) -> R {
         let slope = (apart - rest) / guard_above(y) / g.lit(self.freedom);
-        settle(g * slope, g, y.eq(y.lit(0.0)), self.limit)
+        settle(g.times(slope), g, y.eq(y.lit(0.0)), self.limit)
     }
 }
 
@@ -266,7 +266,7 @@ struct NormGradient {
 impl Formula<3> for NormGradient {
     #[inline(always)]
     fn f<R: Real>(&self, [g, x, y]: [R; 3]) -> R {
-        settle(g * (x / guard_above(y)), g, y.eq(y.lit(0.0)), self.limit)
+        settle(g.times(x / guard_above(y)), g, y.eq(y.lit(0.0)), self.limit)
     }
 }
 
