@@ -2,6 +2,7 @@
 
 use super::blocked::Target;
 use super::simd::{Portable, Simd};
+use super::software;
 #[cfg(target_arch = "x86_64")]
 use super::x86::{Avx2, Avx512};
 use super::{Dims, Matrix};
@@ -38,6 +39,8 @@ pub trait Real: Element<Acc = Self> {
     type V4: Simd<T = Self>;
     /// `self * b + c`, rounded once.
     fn mul_add(self, b: Self, c: Self) -> Self;
+    /// Likewise in four lanes, without an instruction for it where the architecture need not have one.
+    fn mul_add_lanes(a: [Self; 4], b: [Self; 4], c: [Self; 4]) -> [Self; 4];
     /// `self + b`.
     fn plus(self, b: Self) -> Self;
 }
@@ -81,7 +84,7 @@ macro_rules! sealed {
 }
 
 macro_rules! real {
-    ($t:ident) => {
+    ($t:ident, $lanes:ident) => {
         sealed!($t);
 
         impl Element for $t {
@@ -115,6 +118,13 @@ macro_rules! real {
                 $t::mul_add(self, b, c)
             }
             #[inline(always)]
+            fn mul_add_lanes(a: [$t; 4], b: [$t; 4], c: [$t; 4]) -> [$t; 4] {
+                if cfg!(target_arch = "x86_64") {
+                    return software::$lanes(a, b, c);
+                }
+                std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
+            }
+            #[inline(always)]
             fn plus(self, b: $t) -> $t {
                 self + b
             }
@@ -145,7 +155,7 @@ macro_rules! narrow {
     };
 }
 
-real!(f32);
-real!(f64);
+real!(f32, singles);
+real!(f64, doubles);
 narrow!(f16);
 narrow!(bf16);

@@ -21,6 +21,7 @@ mod integer;
 mod pack;
 pub(crate) mod scratch;
 pub(crate) mod simd;
+mod software;
 #[cfg(test)]
 mod tests;
 mod tile;

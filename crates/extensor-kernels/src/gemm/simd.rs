@@ -223,7 +223,7 @@ unsafe impl<R: Real> Simd for Portable<R> {
     }
     #[inline(always)]
     unsafe fn fma(a: [R; 4], b: [R; 4], c: [R; 4]) -> [R; 4] {
-        std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
+        R::mul_add_lanes(a, b, c)
     }
     #[inline(always)]
     unsafe fn add(a: [R; 4], b: [R; 4]) -> [R; 4] {

@@ -328,7 +328,9 @@ fn moments<W: Wide>(spans: Spans<'_, W>, centred: bool, eps: f64) -> Moments<W> 
 
 fn settle<W: Wide>(mean: f64, rest: f64, variance: f64, deviation: f64, scale: f64) -> Moments<W> {
     let deviation = if deviation == 0.0 { LEAST * scale } else { deviation };
+    // The inverse of the tiniest deviations is no number; nothing must still come of nothing.
     let slope = scale / deviation;
+    let slope = if slope == f64::INFINITY { f64::MAX } else { slope };
     let line = Line::new(Exact { scale, mean, rest, factor: 1.0 / deviation, slope });
     Moments { mean: (mean + rest) / scale, variance: variance / scale / scale, line }
 }

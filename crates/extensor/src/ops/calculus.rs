@@ -229,7 +229,12 @@ pub(crate) fn no_power_by_base<R: Real>(x: R, n: R) -> R::Mask {
 /// `xⁿ·ln x`; 0 for `x = 0`, and for whole powers of negative numbers.
 #[inline(always)]
 pub(crate) fn power_by_exponent<R: Real>(x: R, n: R) -> R {
-    let (zero, power) = (x.lit(0.0), x.pow(n));
-    let slope = power.times(R::select(zero.lt(x), x, x.lit(1.0)).log());
-    R::select(zero.lt(x), slope, power.nan_or(zero))
+    let (zero, one) = (x.lit(0.0), x.lit(1.0));
+    let positive = zero.lt(x);
+    let d = R::select(positive, x, one);
+    // Larger powers as xⁿ⁻¹·(x ln x): where xⁿ has vanished, its derivative has not.
+    let small = n.lt(x.lit(0.5)) | !positive;
+    let power = x.pow(R::select(small, n, n - one));
+    let slope = power.times(R::select(small, d.log(), d * d.log()));
+    R::select(positive, slope, power.nan_or(zero))
 }
