@@ -7,6 +7,7 @@
 use crate::convert::whole_numbers_of;
 use crate::dlpack::borrowed;
 use crate::error::OrRaise;
+use crate::imported::{Imported, is_fixed};
 use crate::tensor::{PyTensor, expect_plain};
 use extensor::{DType, Tensor};
 use pyo3::exceptions::PyValueError;
@@ -237,7 +238,7 @@ impl Described {
 /// The tensor over the memory that an object's `__array_interface__` describes, or nothing for elements
 /// that no dtype has. As with NumPy, the object answers for what it says of its memory; an address where
 /// there is none is refused.
-pub fn from_interface(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<Tensor>> {
+pub fn from_interface(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<Imported>> {
     let py = object.py();
     let found = object.getattr(pyo3::intern!(py, "__array_interface__"))?;
     let wrong = |what: &str| PyValueError::new_err(format!("__array_interface__: {what}"));
@@ -279,12 +280,15 @@ pub fn from_interface(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult
         }
         // The dict may be what keeps the memory, or the object.
         let owner: (Py<PyAny>, Py<PyAny>) = (object.clone().unbind(), found.clone().unbind());
+        let (start, fixed) = (described.start, is_fixed(object)?);
         // SAFETY: the object vouches for the memory that it describes.
-        return unsafe { described.tensor(copy, owner) }.map(Some);
+        let tensor = unsafe { described.tensor(copy, owner)? };
+        return Ok(Some(Imported::over(tensor, start, fixed)));
     }
     // The data are another object's buffer.
     let offset: usize = entries.get_item("offset")?.map_or(Ok(0), |o| o.extract())?;
-    let Some(held) = Held::of(data.as_ref().unwrap_or(object)) else {
+    let holder = data.as_ref().unwrap_or(object);
+    let Some(held) = Held::of(holder) else {
         return Err(wrong("the data are neither an address nor a buffer"));
     };
     let begin = isize::try_from(offset).ok().and_then(|o| o.checked_add(first));
@@ -293,8 +297,10 @@ pub fn from_interface(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult
         return Err(wrong("the array is larger than its data"));
     }
     described.start = (held.0.start as *const u8).wrapping_add(offset);
+    let (start, fixed) = (described.start, is_fixed(holder)?);
     // SAFETY: all elements lie within the buffer, as was checked, which is held.
-    unsafe { described.tensor(copy, held) }.map(Some)
+    let tensor = unsafe { described.tensor(copy, held)? };
+    Ok(Some(Imported::over(tensor, start, fixed)))
 }
 
 impl Held {
@@ -312,7 +318,7 @@ impl Held {
 }
 
 /// The tensor over an object's buffer, or nothing if it has none or one of other elements.
-pub fn import(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<Tensor>> {
+pub fn import(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<Imported>> {
     let Some(held) = Held::of(object) else { return Ok(None) };
     let view = &held.0;
     // SAFETY: a format that is not null is text that lives as long as the view.
@@ -335,9 +341,10 @@ pub fn import(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<
     };
     let strides = list(view.strides).filter(|_| ndim > 0).map(<[isize]>::to_vec);
     let described = Described { start: view.start as *const u8, shape, strides, element };
+    let (start, fixed) = (described.start, view.read_only != 0 && is_fixed(object)?);
     // SAFETY: the exporter vouches for the elements that it describes while the view is held.
     let tensor = unsafe { described.tensor(copy, held)? };
-    if copy == Some(true) { crate::dlpack::fresh(&tensor).map(Some) } else { Ok(Some(tensor)) }
+    Ok(Some(Imported::over(tensor, start, fixed)))
 }
 
 /// NumPy's description of a tensor's memory, or nothing for a dtype that NumPy has not.

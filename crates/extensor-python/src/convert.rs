@@ -5,6 +5,7 @@
 
 use crate::buffers;
 use crate::dlpack;
+use crate::imported::Imported;
 use crate::dtype::python_name;
 use crate::error::OrRaise;
 use crate::tensor::PyTensor;
@@ -116,16 +117,21 @@ fn whole(value: i128, dtype: DType) -> PyResult<Tensor> {
     cast(&wide, dtype).or_raise()
 }
 
-/// A tensor of ours, or another library's array without copying, if the object is one.
+/// A tensor of ours, or of another library's array if the object is one: copied, unless nobody can write
+/// its memory.
 #[inline]
 pub fn array(value: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
-    shared(value, None)
-}
-
-/// Likewise; with `copy` false an array that would have to be copied is an error.
-pub fn shared(value: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<Tensor>> {
     if let Ok(tensor) = value.cast::<PyTensor>() {
         return Ok(Some(tensor.get().0.clone()));
+    }
+    shared(value, None)?.map(|found| found.tensor(value.py(), None)).transpose()
+}
+
+/// A tensor of ours, or over another library's array if the object is one, shared for now; with `copy`
+/// false an array that would have to be copied is an error.
+pub fn shared(value: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<Imported>> {
+    if let Ok(tensor) = value.cast::<PyTensor>() {
+        return Ok(Some(Imported::fixed(tensor.get().0.clone())));
     }
     if value.cast::<PyFloat>().is_ok()
         || value.cast::<PyInt>().is_ok()
@@ -136,12 +142,12 @@ pub fn shared(value: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<T
     }
     let py = value.py();
     let described = value.hasattr(pyo3::intern!(py, "__array_interface__"))?;
-    if described && let Some(tensor) = buffers::import(value, copy)? {
+    if described && let Some(found) = buffers::import(value, copy)? {
         // What is no number (a date, a record) shows its bare bytes.
-        if tensor.dtype() == DType::U8 && !numeric(value)? {
+        if found.shared().dtype() == DType::U8 && !numeric(value)? {
             return Err(not_numbers(value));
         }
-        return Ok(Some(tensor));
+        return Ok(Some(found));
     }
     if described && !numeric(value)? {
         return Err(not_numbers(value));
@@ -149,8 +155,8 @@ pub fn shared(value: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<T
     if value.hasattr(pyo3::intern!(py, "__dlpack__"))? {
         return dlpack::import(value, copy).map(Some);
     }
-    if described && let Some(tensor) = buffers::from_interface(value, copy)? {
-        return Ok(Some(tensor));
+    if described && let Some(found) = buffers::from_interface(value, copy)? {
+        return Ok(Some(found));
     }
     if value.hasattr(pyo3::intern!(py, "__array__"))? {
         let made = value.call_method0(pyo3::intern!(py, "__array__"))?;

@@ -173,10 +173,11 @@ pub fn tensor_of_bytes(
     Tensor::of_bytes(bytes, shape, dtype).or_raise().map(PyTensor)
 }
 
-/// A tensor of numbers, nested sequences, or another library's array (not copied unless it must be).
+/// A tensor of numbers, nested sequences, or another library's array.
 ///
-/// `copy=True` always makes memory of its own, `copy=False` never; by default an array of another
-/// library is shared, and writes to it show in the tensor.
+/// An array is copied, unless nobody can write its memory: it is read-only, and so is what it is a view
+/// of (`bytes`, a file mapped for reading, a tensor's own memory). `copy=True` always copies. `copy=False`
+/// never does: then a write to the array shows in the tensor, and in gradients that are computed later.
 #[pyfunction]
 #[pyo3(signature = (obj, /, *, dtype = None, device = None, copy = None))]
 pub fn asarray(
@@ -188,11 +189,10 @@ pub fn asarray(
 ) -> PyResult<PyTensor> {
     expect_device(device)?;
     let dtype = dtype::optional(dtype)?;
-    let share = copy.filter(|&copy| !copy);
-    let found = match convert::shared(obj, share)? {
+    let found = match convert::shared(obj, copy)? {
         Some(found) => Some(found),
         None if obj.cast::<PyList>().is_err() && obj.cast::<PyTuple>().is_err() => {
-            buffers::import(obj, share)?
+            buffers::import(obj, copy)?
         }
         None => None,
     };
@@ -203,20 +203,18 @@ pub fn asarray(
         return convert::from_nested(obj, dtype).map(PyTensor);
     };
     if let Some(dtype) = dtype
-        && dtype != found.dtype()
+        && dtype != found.shared().dtype()
     {
+        let found = found.shared();
         if copy == Some(false) {
             let (from, to) = (python_name(found.dtype()), python_name(dtype));
             return Err(PyValueError::new_err(format!(
                 "asarray: {from} must be copied to become {to}"
             )));
         }
-        return function::compute(py, found.len(), || extensor::cast(&found, dtype)).map(PyTensor);
+        return function::compute(py, found.len(), || extensor::cast(found, dtype)).map(PyTensor);
     }
-    if copy == Some(true) && !found.is_traced() {
-        return py.detach(|| found.copied()).or_raise().map(PyTensor);
-    }
-    Ok(PyTensor(found))
+    found.tensor(py, copy).map(PyTensor)
 }
 
 /// Whether two tensors look at the same memory.

@@ -1,10 +1,12 @@
 //! DLPack: tensors exchanged with other libraries without copying.
 //!
-//! Structures and rules are those of DLPack 1 and of the Array API standard. Tensors are immutable,
-//! so what leaves is marked read-only; a consumer that knows only the older capsule, which cannot say
-//! so, gets a copy. This module must not know any operation.
+//! Structures and rules are those of DLPack 1 and of the Array API standard. Tensors are immutable, and
+//! there are consumers that write whatever they are given, marked read-only or not (PyTorch). So what
+//! leaves is a copy, unless the consumer says `copy=False` and knows a capsule in which the memory is
+//! marked read-only. This module must not know any operation.
 
 use crate::error::OrRaise;
+use crate::imported::Imported;
 use crate::tensor::{PyTensor, expect_plain};
 use extensor::{DType, Tensor};
 use extensor_kernels::buffer::Buffer;
@@ -160,7 +162,7 @@ pub fn export<'py>(
             "a tensor is read-only, which the capsule without a version cannot say: it must be copied",
         ));
     }
-    let copied = copy == Some(true) || !versioned;
+    let copied = copy != Some(false);
     let tensor = if copied { fresh(tensor)? } else { tensor.clone() };
     let (pointer, name): (*mut c_void, &CStr) = if versioned {
         let flags = if copied { IS_COPIED } else { READ_ONLY };
@@ -224,7 +226,7 @@ impl<T> Drop for Taken<T> {
 }
 
 /// The tensor over another library's array.
-pub fn import(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Tensor> {
+pub fn import(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Imported> {
     let py = object.py();
     if let Ok(device) = object.call_method0("__dlpack_device__") {
         let (kind, _): (i32, i32) = device.extract()?;
@@ -246,11 +248,10 @@ pub fn import(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Tensor>
         Err(error) if error.is_instance_of::<PyTypeError>(py) => method.call0()?,
         Err(error) => return Err(error),
     };
-    let tensor = take(&capsule)?;
-    if copy == Some(true) { fresh(&tensor) } else { Ok(tensor) }
+    take(&capsule)
 }
 
-fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Imported> {
     let pointer = capsule.as_ptr();
     // SAFETY: the capsule is a live object (or another object, which is not a valid capsule).
     let named = |name: &CStr| unsafe { ffi::PyCapsule_IsValid(pointer, name.as_ptr()) == 1 };
@@ -275,12 +276,15 @@ fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         };
         let taken = Taken { managed, delete };
         // SAFETY: valid until the deleter is called, which `taken` does.
-        let (major, array) = unsafe { (managed.as_ref().major, &managed.as_ref().array) };
+        let (major, flags, array) =
+            unsafe { (managed.as_ref().major, managed.as_ref().flags, &managed.as_ref().array) };
         if major != 1 {
             let text = format!("from_dlpack: version {major} of DLPack is not known");
             return Err(PyBufferError::new_err(text));
         }
-        return over(array, taken);
+        let found = over(array, taken, flags & READ_ONLY != 0)?;
+        // What was copied for us is ours alone.
+        return Ok(if flags & IS_COPIED != 0 { found.own() } else { found });
     }
     if named(LEGACY) {
         // SAFETY: as above.
@@ -302,14 +306,14 @@ fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         };
         let taken = Taken { managed, delete };
         // SAFETY: as above.
-        return over(unsafe { &managed.as_ref().array }, taken);
+        return over(unsafe { &managed.as_ref().array }, taken, false);
     }
     let text = "from_dlpack: not a DLPack capsule, or one that was used before";
     Err(PyValueError::new_err(text))
 }
 
-/// The tensor over a described array; `owner` keeps the memory.
-fn over(array: &Array, owner: impl Send + Sync + 'static) -> PyResult<Tensor> {
+/// The tensor over a described array; `owner` keeps the memory, `fixed`: whether nobody writes it.
+fn over(array: &Array, owner: impl Send + Sync + 'static, fixed: bool) -> PyResult<Imported> {
     if array.device.kind != CPU {
         return Err(PyBufferError::new_err("from_dlpack: the array is not in the host's memory"));
     }
@@ -334,7 +338,8 @@ fn over(array: &Array, owner: impl Send + Sync + 'static) -> PyResult<Tensor> {
         list(array.strides).map(|s| s.iter().map(|&n| n as isize).collect());
     let start = array.data.cast::<u8>().wrapping_add(array.byte_offset as usize);
     // SAFETY: the producer vouches for the array that it describes.
-    unsafe { borrowed(start, &shape, strides, dtype, owner) }
+    let tensor = unsafe { borrowed(start, &shape, strides, dtype, owner)? };
+    Ok(Imported::over(tensor, start, fixed))
 }
 
 /// A tensor over somebody else's memory, or over a copy if an element does not lie where its dtype
@@ -408,7 +413,8 @@ pub unsafe fn borrowed(
 
 /// A tensor over the memory of an object that has `__dlpack__`, not copied unless it must be.
 ///
-/// `copy=True` always copies; `copy=False` never does. Writes to the source show in the tensor.
+/// `copy=True` always copies; `copy=False` never does. Whoever shares memory gives his word that nobody
+/// writes it: writes would show in the tensor, and in gradients that are computed later.
 #[pyfunction]
 #[pyo3(signature = (x, /, *, device = None, copy = None))]
 pub fn from_dlpack(
@@ -422,5 +428,6 @@ pub fn from_dlpack(
         expect_plain("from_dlpack", tensor)?;
         return Ok(PyTensor(if copy == Some(true) { fresh(tensor)? } else { tensor.clone() }));
     }
-    import(x, copy).map(PyTensor)
+    // Sharing is what this function is asked for.
+    import(x, copy)?.tensor(x.py(), copy.or(Some(false))).map(PyTensor)
 }

@@ -32,12 +32,18 @@ pub fn exception(error: Error) -> PyErr {
         return raised;
     }
     let text = in_python(&error.to_string());
+    // The line is that of this crate; Python has its own, in the traceback.
+    let text = match &error {
+        Error::NotFinite { at, .. } => text.replace(&format!("; called at {at}"), ""),
+        _ => text,
+    };
     match error {
         Error::DType { .. }
         | Error::MixedDTypes { .. }
         | Error::Inputs { .. }
         | Error::UnknownParameter { .. }
-        | Error::NotDifferentiable { .. } => PyTypeError::new_err(text),
+        | Error::NotDifferentiable { .. }
+        | Error::Traced { .. } => PyTypeError::new_err(text),
         Error::IndexOutOfRange { .. }
         | Error::ClassOutOfRange { .. }
         | Error::AxisOutOfRange { .. } => PyIndexError::new_err(text),

@@ -17,6 +17,7 @@ mod dtype;
 mod error;
 mod files;
 mod function;
+mod imported;
 mod index;
 mod minimize;
 mod named;

@@ -1,29 +1,30 @@
 //! A tensor's elements as Python numbers.
 
 use crate::error::OrRaise;
-use extensor::autodiff::stop_gradient;
+use crate::tensor::expect_plain;
 use extensor::{DType, Kind, Tensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyList};
 
-/// The one element of a 0-d tensor as a Python number.
-pub fn number<'py>(py: Python<'py>, x: &Tensor, what: &str) -> PyResult<Bound<'py, PyAny>> {
+/// The one element of a 0-d tensor as a Python number; an error if the tensor is being differentiated.
+pub fn number<'py>(py: Python<'py>, x: &Tensor, what: &'static str) -> PyResult<Bound<'py, PyAny>> {
     if !x.shape().is_empty() {
         let text =
             format!("{what}: only a 0-d tensor is a number, this one has shape {}", x.shape());
         return Err(PyTypeError::new_err(text));
     }
+    expect_plain(what, x)?;
     element(py, x)
 }
 
-/// The first element as a Python number.
+/// The first element as a Python number. (Floats must be plain: see [`expect_plain`].)
 pub fn element<'py>(py: Python<'py>, x: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     Ok(match x.dtype() {
         DType::Bool => x.item::<bool>().or_raise()?.into_pyobject(py)?.to_owned().into_any(),
         DType::U64 => x.item::<u64>().or_raise()?.into_pyobject(py)?.into_any(),
         d if d.is_int() => {
-            let wide = extensor::cast(&stop_gradient(x), DType::I64).or_raise()?;
+            let wide = extensor::cast(x, DType::I64).or_raise()?;
             wide.item::<i64>().or_raise()?.into_pyobject(py)?.into_any()
         }
         DType::F64 => x.item::<f64>().or_raise()?.into_pyobject(py)?.into_any(),
@@ -50,7 +51,7 @@ pub fn nested<'py>(
     }
 }
 
-/// All elements as Python numbers, in row-major order.
+/// All elements as Python numbers, in row-major order. (Floats must be plain: see [`expect_plain`].)
 pub fn elements<'py>(py: Python<'py>, x: &Tensor) -> PyResult<Vec<Bound<'py, PyAny>>> {
     // A number is an object, and there are two lists of them on the way.
     let bytes = x.len().saturating_mul(48);
@@ -73,7 +74,7 @@ pub fn elements<'py>(py: Python<'py>, x: &Tensor) -> PyResult<Vec<Bound<'py, PyA
             .map(|v| Ok(v.into_pyobject(py)?.into_any()))
             .collect::<PyResult<_>>()?,
         Kind::Int => {
-            let wide = extensor::cast(&stop_gradient(x), DType::I64).or_raise()?;
+            let wide = extensor::cast(x, DType::I64).or_raise()?;
             wide.to_vec::<i64>()
                 .or_raise()?
                 .into_iter()

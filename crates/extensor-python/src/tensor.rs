@@ -9,6 +9,7 @@ use crate::error::OrRaise;
 use crate::function::{self, PowerLike};
 use crate::numbers::{MOST_NESTED, element, elements, nested, number};
 use crate::{buffers, dlpack, index};
+use extensor::autodiff::stop_gradient;
 use extensor::{DType, Kind, Tensor};
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -22,13 +23,8 @@ pub struct PyTensor(pub Tensor);
 type Binary = fn(&Tensor, &Tensor) -> extensor::Result<Tensor>;
 
 /// An error if the tensor is being differentiated: its gradient would be lost where it leaves.
-pub fn expect_plain(what: &str, x: &Tensor) -> PyResult<()> {
-    if x.is_traced() {
-        return Err(PyTypeError::new_err(format!(
-            "{what}: the tensor is being differentiated, and its gradient would be lost; use extensor.stop_gradient first"
-        )));
-    }
-    Ok(())
+pub fn expect_plain(what: &'static str, x: &Tensor) -> PyResult<()> {
+    if x.is_traced() { Err(extensor::Error::Traced { op: what }).or_raise() } else { Ok(()) }
 }
 
 /// An error unless the device is the host, the only one there is.
@@ -197,9 +193,8 @@ impl PyTensor {
                 format!("item: the tensor has shape {}, expected one element", self.0.shape());
             return Err(PyValueError::new_err(text));
         }
-        let flat =
-            extensor::reshape(&extensor::autodiff::stop_gradient(&self.0), [0i64; 0]).or_raise()?;
-        element(py, &flat)
+        expect_plain("item", &self.0)?;
+        element(py, &extensor::reshape(&self.0, [0i64; 0]).or_raise()?)
     }
 
     /// The elements as nested lists of Python numbers.
@@ -214,6 +209,7 @@ impl PyTensor {
             let (op, bytes) = ("tolist", lists.saturating_mul(64));
             return Err(extensor::Error::OutOfMemory { op, bytes }).or_raise();
         }
+        expect_plain("tolist", &self.0)?;
         let mut all = elements(py, &self.0)?.into_iter();
         nested(py, self.0.shape(), &mut all)
     }
@@ -225,9 +221,6 @@ impl PyTensor {
 
     /// A copy whose memory is its own, in row-major order.
     fn copy(&self, py: Python<'_>) -> PyResult<PyTensor> {
-        if self.0.is_traced() {
-            return Ok(PyTensor(self.0.clone()));
-        }
         py.detach(|| self.0.copied()).or_raise().map(PyTensor)
     }
 
@@ -307,6 +300,9 @@ impl PyTensor {
 
     fn __iter__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
+        if slf.get().0.ndim() == 0 {
+            return Err(PyTypeError::new_err("iter: a 0-d tensor has no elements to go through"));
+        }
         let parts = py.import("extensor")?.call_method1("unstack", (slf,))?;
         Ok(parts.try_iter()?.into_any().unbind())
     }
@@ -340,7 +336,8 @@ impl PyTensor {
         if spec.is_empty() {
             return Ok(slf.str()?.into_any());
         }
-        number(py, &slf.get().0, "format")?.call_method1("__format__", (spec,))
+        // What is read by people may be read while it is differentiated.
+        number(py, &stop_gradient(&slf.get().0), "format")?.call_method1("__format__", (spec,))
     }
 
     fn __repr__(&self) -> String {

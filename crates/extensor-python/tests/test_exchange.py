@@ -1,10 +1,11 @@
-"""Memory exchanged with NumPy, PyTorch and Python's own buffers: without copies and with the right
-lifetimes."""
+"""Memory exchanged with NumPy, PyTorch and Python's own buffers: shared where that is asked for or
+nobody can write it, and with the right lifetimes."""
 
 import array
 import copy
 import ctypes
 import gc
+import mmap
 import pickle
 import weakref
 
@@ -20,9 +21,9 @@ from exchanged import DTYPES, Interface, address, watched  # noqa: E402
 
 
 @pytest.mark.parametrize("name", DTYPES)
-def test_arrays_of_every_dtype_come_in_and_go_out_without_a_copy(name):
+def test_arrays_of_every_dtype_come_in_on_request_and_go_out_without_a_copy(name):
     source = np.array([0, 1, 1, 0, 1, 1]).astype(name).reshape(2, 3)
-    x = ex.asarray(source)
+    x = ex.asarray(source, copy=False)
     assert x.dtype == getattr(ex, name) and x.shape == (2, 3)
     assert address(x) == address(source)
     back = np.asarray(x)
@@ -32,13 +33,18 @@ def test_arrays_of_every_dtype_come_in_and_go_out_without_a_copy(name):
     assert address(x.numpy()) == address(source)
 
 
-def test_writes_to_a_shared_array_show_and_a_copy_is_the_tensors_own():
+def test_a_tensor_stays_what_it_was_unless_the_user_asked_to_share():
     source = np.zeros(3)
-    shared, copied = ex.asarray(source), ex.asarray(source, copy=True)
+    ways = [ex.asarray, lambda a: ex.asarray(a, copy=True), lambda a: ex.add(a, 0.0), ex.asarray([0.0]).__add__]
+    ways += [lambda a: ex.reshape(a, (3,)), lambda a: ex.ops.transpose(a), lambda a: ex.stack([a, a])[0]]
+    tensors = [way(source) for way in ways]
+    shared = [ex.asarray(source, copy=False), ex.from_dlpack(source), ex.from_dlpack(source, copy=False)]
+    _, pullback = ex.vjp(lambda x: ex.sum(x * source), ex.zeros(3))
     source[1] = 5.0
-    assert shared.tolist() == [0.0, 5.0, 0.0]
-    assert copied.tolist() == [0.0, 0.0, 0.0] and address(copied) != address(source)
-    assert address(ex.asarray(source, copy=False)) == address(source)
+    assert all(x.tolist() == [0.0, 0.0, 0.0] and address(x) != address(source) for x in tensors)
+    assert all(x.tolist() == [0.0, 5.0, 0.0] and address(x) == address(source) for x in shared)
+    # Nor does a gradient that is computed later change.
+    assert pullback(ex.asarray(1.0))[0].tolist() == [0.0, 0.0, 0.0]
     with pytest.raises(ValueError, match="copied"):
         ex.asarray(source, dtype=ex.float32, copy=False)
     with pytest.raises(ValueError, match="copied"):
@@ -65,7 +71,9 @@ VIEWS = {
 def test_views_with_any_strides_are_shared_as_they_are(view, name):
     source = (np.arange(24).reshape(4, 6) % 7).astype(name)
     view = VIEWS[view](source)
-    x = ex.asarray(view)
+    x = ex.asarray(view, copy=False)
+    copied = ex.asarray(view)
+    assert address(copied) != address(view) and copied.tolist() == x.tolist()
     assert address(x) == address(view) and x.shape == view.shape
     assert np.array_equal(np.array(x.tolist()).astype(name), view)
     back = np.asarray(x)
@@ -90,11 +98,74 @@ def test_arrays_without_elements_keep_their_shape(shape):
     assert repr(x).startswith("Tensor(")
 
 
-def test_read_only_arrays_are_shared():
-    source = np.arange(4.0)
-    source.flags.writeable = False
-    x = ex.asarray(source)
-    assert address(x) == address(source) and x.tolist() == [0.0, 1.0, 2.0, 3.0]
+def locked(a):
+    a.flags.writeable = False
+    return a
+
+
+def mapped(folder, **access):
+    path = folder / "numbers"
+    path.write_bytes(np.arange(4.0).tobytes())
+    with open(path, "r+b") as file:
+        return mmap.mmap(file.fileno(), 0, **access)
+
+
+def test_memory_that_nobody_can_write_is_shared(tmp_path):
+    data = np.arange(4.0).tobytes()
+    np.save(tmp_path / "a.npy", np.arange(4.0))
+    sources = [
+        locked(np.arange(4.0)),
+        locked(np.arange(4.0))[::-1][::-1],
+        np.frombuffer(data),
+        np.frombuffer(memoryview(data)),
+        np.load(tmp_path / "a.npy", mmap_mode="r"),
+        np.memmap(tmp_path / "a.npy", dtype="f8", mode="r", offset=128),
+        np.frombuffer(mapped(tmp_path, access=mmap.ACCESS_READ)),
+        np.asarray(ex.arange(4.0)),
+        np.asarray(ex.arange(4.0))[:],
+    ]
+    for source in sources:
+        x = ex.asarray(source)
+        assert address(x) == address(source) and x.tolist() == [0.0, 1.0, 2.0, 3.0]
+        assert (x + source).tolist() == [0.0, 2.0, 4.0, 6.0]
+    assert ex.asarray(b"abc").tolist() == [97, 98, 99]
+    assert address(ex.asarray(memoryview(data))) == address(np.frombuffer(data, dtype="u1"))
+
+
+def test_a_read_only_view_of_memory_that_somebody_can_write_is_copied(tmp_path):
+    own, text = np.arange(4.0), bytearray(np.arange(4.0).tobytes())
+    written = mapped(tmp_path)
+    sources = [
+        locked(own[:]),
+        locked(locked(own[:])[:]),
+        np.broadcast_to(own, (1, 4))[0],
+        locked(np.frombuffer(text)),
+        np.frombuffer(memoryview(text).toreadonly()),
+        locked(np.frombuffer(written)),
+        np.frombuffer(mapped(tmp_path, access=mmap.ACCESS_COPY)),
+    ]
+    tensors = [ex.asarray(source) for source in sources]
+    own[:], text[:8], written[:8] = 9.0, bytes(8 * [1]), bytes(8 * [1])
+    for x, source in zip(tensors, sources):
+        assert address(x) != address(source) and x.tolist() == [0.0, 1.0, 2.0, 3.0]
+    view = memoryview(text).toreadonly()
+    x = ex.asarray(view)
+    text[0] = 77
+    assert x[0].item() != 77
+
+
+def test_arrays_over_a_tensors_memory_cannot_be_written():
+    x = ex.arange(4.0)
+    views = [np.asarray(x), np.asarray(x)[1:], np.from_dlpack(x, copy=False), x.numpy()]
+    for view in views:
+        with pytest.raises(ValueError):
+            view[0] = 5.0
+        with pytest.raises(ValueError):
+            view.flags.writeable = True
+    assert address(views[0]) == address(views[2]) == address(x)
+    own = np.from_dlpack(x)
+    own[0] = 5.0
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize("code", [">f8", ">f4", ">f2", ">i2", ">i8", ">u4"])
@@ -172,7 +243,10 @@ def test_array_functions_of_numpy_take_tensors():
 # --- Lifetimes ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", [ex.asarray, ex.from_dlpack])
+SHARE = [lambda a: ex.asarray(a, copy=False), ex.from_dlpack]
+
+
+@pytest.mark.parametrize("way", SHARE)
 def test_the_memory_outlives_its_source_and_ends_with_the_tensor(way):
     source = watched()
     seen = weakref.ref(source)
@@ -208,7 +282,10 @@ def test_an_array_over_a_tensor_outlives_the_tensor(way):
 def test_a_chain_of_owners_ends_in_order():
     source = watched()
     seen = weakref.ref(source)
-    link = np.asarray(ex.asarray(np.asarray(ex.from_dlpack(ex.asarray(source)))))
+    first = ex.from_dlpack(ex.asarray(source, copy=False))
+    link = np.asarray(ex.asarray(np.asarray(first)))
+    assert address(link) == address(source)
+    del first
     del source
     gc.collect()
     assert seen() is not None and link[5] == 5.0
@@ -220,7 +297,7 @@ def test_a_chain_of_owners_ends_in_order():
 def test_what_is_computed_does_not_keep_the_source():
     source = watched()
     seen = weakref.ref(source)
-    y = ex.asarray(source) * 2.0
+    y = ex.asarray(source, copy=False) * 2.0
     del source
     gc.collect()
     assert seen() is None and y[1].item() == 2.0
@@ -229,7 +306,7 @@ def test_what_is_computed_does_not_keep_the_source():
 def test_a_pullback_keeps_what_it_needs_of_an_array_and_no_longer():
     source = watched()
     seen = weakref.ref(source)
-    _, pullback = ex.vjp(lambda x: ex.sum(x * x), source)
+    _, pullback = ex.vjp(lambda x: ex.sum(x * x), ex.asarray(source, copy=False))
     del source
     gc.collect()
     assert pullback(ex.asarray(1.0))[0][3].item() == 6.0
@@ -241,13 +318,14 @@ def test_a_pullback_keeps_what_it_needs_of_an_array_and_no_longer():
 # --- Python's own buffers -------------------------------------------------------------------------
 
 
-def test_buffers_of_python_are_shared():
+def test_buffers_of_python_are_taken_and_shared_on_request():
     assert ex.asarray(b"abc").tolist() == [97, 98, 99]
     assert ex.asarray(b"abc").dtype == ex.uint8
     floats = array.array("d", [1.0, 2.0])
-    x = ex.asarray(floats)
+    x, own = ex.asarray(floats, copy=False), ex.asarray(floats)
     floats[0] = 7.0
     assert x.tolist() == [7.0, 2.0] and x.dtype == ex.float64
+    assert own.tolist() == [1.0, 2.0]
     for code, dtype in {"b": "int8", "H": "uint16", "i": "int32", "q": "int64", "f": "float32"}.items():
         assert ex.asarray(array.array(code, [1, 2])).dtype == getattr(ex, dtype)
     view = memoryview(bytearray(range(24))).cast("B", (2, 3, 4))
@@ -260,7 +338,7 @@ def test_buffers_of_python_are_shared():
 
 def test_a_bytearray_cannot_be_resized_while_a_tensor_looks_at_it():
     data = bytearray(b"abcd")
-    x = ex.asarray(data)
+    x = ex.asarray(data, copy=False)
     with pytest.raises(BufferError):
         data.append(1)
     data[0] = 1
@@ -269,7 +347,7 @@ def test_a_bytearray_cannot_be_resized_while_a_tensor_looks_at_it():
     gc.collect()
     data.append(1)
     floats = array.array("d", [1.0])
-    y = ex.asarray(floats)[0:]
+    y = ex.asarray(floats, copy=False)[0:]
     with pytest.raises(BufferError):
         floats.append(2.0)
     del y
@@ -280,10 +358,12 @@ def test_a_bytearray_cannot_be_resized_while_a_tensor_looks_at_it():
 # --- The array interface --------------------------------------------------------------------------
 
 
-def test_objects_with_an_array_interface_are_shared():
+def test_objects_with_an_array_interface_are_taken_and_shared_on_request():
     source = np.arange(6.0).reshape(2, 3)
-    x = ex.asarray(Interface(**source.T.__array_interface__))
+    x = ex.asarray(Interface(**source.T.__array_interface__), copy=False)
     assert address(x) == address(source) and x.tolist() == source.T.tolist()
+    own = ex.asarray(Interface(**source.T.__array_interface__))
+    assert address(own) != address(source) and own.tolist() == source.T.tolist()
     swapped = np.arange(3, dtype=">i4")
     assert ex.asarray(Interface(**swapped.__array_interface__)).tolist() == [0, 1, 2]
     data = b"\x01\x02\x03\x04"
@@ -301,7 +381,7 @@ def test_an_object_with_an_array_interface_is_kept():
 
     owner = Owner()
     seen = weakref.ref(owner)
-    x = ex.asarray(owner)
+    x = ex.asarray(owner, copy=False)
     del owner
     gc.collect()
     assert seen() is not None and x.tolist() == [0.0, 1.0, 2.0, 3.0]
@@ -403,14 +483,14 @@ TORCH = "bool int8 int16 int32 int64 uint8 float16 bfloat16 float32 float64".spl
 
 
 @pytest.mark.parametrize("name", TORCH)
-def test_pytorch_exchanges_every_dtype_without_a_copy(torch, name):
+def test_pytorchs_tensors_of_every_dtype_come_in_without_a_copy_and_go_out_as_one(torch, name):
     source = torch.tensor([[0, 1, 1], [1, 0, 1]]).to(getattr(torch, name))
     x = ex.from_dlpack(source)
     assert x.dtype == getattr(ex, name) and x.tolist() == source.tolist()
-    y = ex.asarray(source)
-    assert y.tolist() == source.tolist()
+    y, own = ex.asarray(source, copy=False), ex.asarray(source)
+    assert y.tolist() == own.tolist() == source.tolist()
     if name != "bfloat16":
-        assert address(x) == address(y) == source.data_ptr()
+        assert address(x) == address(y) == source.data_ptr() != address(own)
     back = torch.from_dlpack(x)
     assert back.dtype == source.dtype and torch.equal(back, source)
     views = [source.T, source[:, ::2], source[1], source[0, 1], source.expand(4, 2, 3), source[:0]]
@@ -418,6 +498,24 @@ def test_pytorch_exchanges_every_dtype_without_a_copy(torch, name):
         z = ex.from_dlpack(view)
         assert z.shape == tuple(view.shape) and z.tolist() == view.tolist()
         assert torch.equal(torch.from_dlpack(z), view)
+
+
+def test_pytorch_cannot_write_into_a_tensor(torch):
+    z = ex.zeros(3)
+    ways = [torch.as_tensor, torch.asarray, torch.from_dlpack, torch.utils.dlpack.from_dlpack, torch.tensor]
+    for way in ways:
+        way(z).add_(1)
+        assert z.tolist() == [0.0, 0.0, 0.0], way
+    # What nobody is to write can be shared on request; PyTorch is told so.
+    shared = torch.from_dlpack(z, copy=False)
+    assert shared.data_ptr() == address(z)
+
+
+def test_a_tensor_made_of_pytorchs_does_not_change_with_it(torch):
+    source = torch.zeros(3)
+    x, shared = ex.asarray(source), ex.from_dlpack(source)
+    source.add_(1)
+    assert x.tolist() == [0.0, 0.0, 0.0] and shared.tolist() == [1.0, 1.0, 1.0]
 
 
 def test_bfloat16_computes_the_same_beside_pytorch(torch):

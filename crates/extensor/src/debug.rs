@@ -101,7 +101,7 @@ fn first(x: &Tensor) -> Option<(Vec<usize>, f64)> {
     if !x.dtype().is_float() {
         return None;
     }
-    let values = x.to_f64_vec();
+    let values = x.primal().to_f64_vec();
     let at = values.iter().position(|v| !v.is_finite())?;
     Some((unravel(at, x.shape()), values[at]))
 }

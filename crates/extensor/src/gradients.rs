@@ -74,7 +74,8 @@ pub fn global_norm<T: Tree>(grads: &T) -> Result<Tensor> {
 pub fn clip_grad_norm<T: Tree>(grads: &T, max_norm: f64) -> Result<(T, Tensor)> {
     expect_limit("clip_grad_norm", "max_norm", max_norm)?;
     let norm = global_norm(grads)?;
-    let found = norm.to_f64_vec()[0];
+    // The number only decides; what the gradients are scaled by is the tensor.
+    let found = norm.primal().to_f64_vec()[0];
     if !found.is_finite() || found <= max_norm {
         return Ok((map(grads, |x| Ok(x.clone()))?, norm));
     }

@@ -47,12 +47,14 @@ pub fn vjp_with_aux<A: Tree, B: Tree, X: Tree>(
     let aux = map(&aux, |x| Ok(unwrap(x, level).0.clone()))?;
     let args = map(args, |x| Tensor::constant(0.0, x.shape(), x.dtype()))?;
     let outline = map(&outputs, |y| Tensor::constant(0.0, y.shape(), y.dtype()))?;
-    Ok((outputs, Pullback { args, arguments, roots, outline }, aux))
+    Ok((outputs, Pullback { level, args, arguments, roots, outline }, aux))
 }
 
 /// The linear map from gradients of a function's results to gradients of its arguments, at the point
 /// at which [`vjp`] was called. It can be called any number of times, from any thread.
 pub struct Pullback<A, B> {
+    /// The level that the function was traced at, which is over.
+    level: u64,
     /// The arguments' structure, filled with zeros that take no memory.
     args: A,
     /// The numbers of the arguments' nodes; buffers have none.
@@ -113,7 +115,8 @@ impl<A: Tree, B: Tree> Pullback<A, B> {
         let mut ids = self.arguments.iter();
         map(&self.args, |zeros| {
             let grad = ids.next().copied().flatten().and_then(|id| found.remove(&id));
-            Ok(grad.unwrap_or_else(|| zeros.clone()))
+            // What a function captured may have been traced with it and have left its mark.
+            Ok(grad.map_or_else(|| zeros.clone(), |grad| unwrap(&grad, self.level).0.clone()))
         })
     }
 }

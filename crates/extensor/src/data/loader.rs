@@ -182,7 +182,7 @@ fn numbers(count: usize) -> Result<Vec<usize>> {
 fn permutation(key: Key, count: usize) -> Result<Vec<usize>> {
     let mut order = numbers(count)?;
     let words = key.integers([count], i64::MAX as u64)?;
-    let words = words.as_slice::<i64>().unwrap_or_default();
+    let words = words.as_slice::<i64>()?;
     for (last, &word) in words.iter().enumerate().rev() {
         let chosen = (word as u128 * (last as u128 + 1)) >> 63;
         order.swap(last, chosen as usize);

@@ -219,9 +219,9 @@ impl Dataset for Windows {
                 let range = start + by..start + by + self.length;
                 let tokens = &self.tokens;
                 match tokens.dtype() {
-                    DType::U8 => widen(&mut out, tokens.as_slice::<u8>(), range),
-                    DType::U16 => widen(&mut out, tokens.as_slice::<u16>(), range),
-                    _ => widen(&mut out, tokens.as_slice::<u32>(), range),
+                    DType::U8 => widen(&mut out, tokens.as_slice::<u8>()?, range),
+                    DType::U16 => widen(&mut out, tokens.as_slice::<u16>()?, range),
+                    _ => widen(&mut out, tokens.as_slice::<u32>()?, range),
                 }
             }
             Tensor::from_vec(out, [starts.len(), self.length])
@@ -230,10 +230,6 @@ impl Dataset for Windows {
     }
 }
 
-fn widen<T: Copy + Into<i64>>(
-    out: &mut Vec<i64>,
-    all: Option<&[T]>,
-    range: std::ops::Range<usize>,
-) {
-    out.extend(all.unwrap_or_default()[range].iter().map(|&token| token.into()));
+fn widen<T: Copy + Into<i64>>(out: &mut Vec<i64>, all: &[T], range: std::ops::Range<usize>) {
+    out.extend(all[range].iter().map(|&token| token.into()));
 }

@@ -204,6 +204,7 @@ impl Record {
     }
 
     /// Calls the operation.
+    #[track_caller]
     pub fn call(&self, inputs: &[&Tensor], params: &Params) -> Result<Outputs> {
         self.expect_inputs(inputs.len())?;
         apply(&*self.operation(params)?, inputs)

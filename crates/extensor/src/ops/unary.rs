@@ -36,11 +36,13 @@ macro_rules! unary {
         #[doc = concat!("assert!((y.item::<f64>()? - ", stringify!($value), "f64).abs() < 1e-15);")]
         /// # Ok::<(), extensor::Error>(())
         /// ```
+        #[track_caller]
         pub fn $name(x: &Tensor) -> Result<Tensor> {
             apply_one(&$Op, &[x])
         }
 
         #[doc = concat!("The gradient of [`", stringify!($name), "`]: `", $derivative, "`, times `grad_output`, from the ", unary!(@words $from), ".")]
+        #[track_caller]
         pub fn $backward(grad_output: &Tensor, $from: &Tensor) -> Result<Tensor> {
             unary!(@backward $from $from $Op grad_output)
         }

@@ -65,13 +65,15 @@ impl Tensor {
     }
 
     /// Where the first element lies in memory (for an empty tensor: anywhere). The memory stays as
-    /// long as the tensor or a clone of it does, and nobody writes it.
+    /// long as the tensor or a clone of it does, and nobody writes it. (What is read there has no
+    /// gradient: ask [`is_traced`](Self::is_traced) first.)
     pub fn address(&self) -> *const u8 {
         let x = self.primal();
         x.storage().as_slice::<u8>().as_ptr().wrapping_add(x.layout().offset * x.dtype().size())
     }
 
-    /// The bytes of the elements in row-major order, in the machine's order of bytes.
+    /// The bytes of the elements in row-major order, in the machine's order of bytes. Of a tensor that is
+    /// being differentiated it is an error.
     ///
     /// ```
     /// use extensor::{DType, Tensor, tensor};
@@ -82,7 +84,7 @@ impl Tensor {
     /// # Ok::<(), extensor::Error>(())
     /// ```
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let x = self.primal().contiguous()?;
+        let x = self.plain("to_bytes")?.contiguous()?;
         Ok(x.bytes().unwrap_or(&[]).to_vec())
     }
 

@@ -124,7 +124,7 @@ impl Tensor {
         if self.dtype().is_int() && tolerance == Tolerance::EXACT {
             return self.integer_difference(want);
         }
-        let (a, b) = (self.to_f64_vec(), want.to_f64_vec());
+        let (a, b) = (self.primal().to_f64_vec(), want.primal().to_f64_vec());
         let mut worst: Option<(f64, usize)> = None;
         let mut count = 0;
         for (i, (&got, &want)) in a.iter().zip(&b).enumerate() {

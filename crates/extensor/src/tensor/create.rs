@@ -322,10 +322,13 @@ impl Tensor {
         self.copied()
     }
 
-    /// The same values in new memory of their own, in row-major order. Of a tensor that is being
-    /// differentiated it is a plain copy: the gradient ends here.
+    /// The same values in new memory of their own, in row-major order. A tensor that is being
+    /// differentiated is returned as it is, as by [`contiguous`](Self::contiguous): its gradient goes on.
     pub fn copied(&self) -> Result<Tensor> {
-        let this = self.primal();
+        if self.is_traced() {
+            return Ok(self.clone());
+        }
+        let this = self;
         let shape = this.shape().clone();
         let strides = shape.strides();
         match_bits!(this.dtype(), T => Self::build("copied", shape.clone(), this.dtype(), |out: &mut [T]| {

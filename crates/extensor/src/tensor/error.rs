@@ -188,6 +188,14 @@ pub enum Error {
         /// Why not.
         reason: &'static str,
     },
+    /// Numbers were to be taken out of a tensor that is being differentiated.
+    #[error(
+        "{op}: the tensor is being differentiated, and its gradient would be lost; if that is meant, write stop_gradient first"
+    )]
+    Traced {
+        /// What was to take them.
+        op: &'static str,
+    },
     /// A call by name with other inputs than the operation has.
     #[error("{op}: got inputs ({got}), expected ({expected})")]
     Inputs {

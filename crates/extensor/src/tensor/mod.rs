@@ -131,7 +131,7 @@ impl Tensor {
         match &self.0.memory {
             Memory::Own(storage) => storage,
             Memory::Of(owner) => owner.storage(),
-            Memory::Traced(traced) => traced.value.storage(),
+            Memory::Traced(_) => panic!("an operation reads a traced tensor's elements"),
         }
     }
 
@@ -151,7 +151,15 @@ impl Tensor {
         self.traced().is_some()
     }
 
-    /// The tensor without anything that differentiation knows of it.
+    /// The tensor, if it is not being differentiated: what reads numbers out of it asks first, since no
+    /// gradient follows them.
+    #[inline]
+    pub(crate) fn plain(&self, op: &'static str) -> Result<&Tensor> {
+        if self.is_traced() { Err(Error::Traced { op }) } else { Ok(self) }
+    }
+
+    /// The tensor without anything that differentiation knows of it: for shapes, questions and messages,
+    /// from which nothing flows that has a gradient.
     pub(crate) fn primal(&self) -> &Tensor {
         let mut x = self;
         while let Some(traced) = x.traced() {

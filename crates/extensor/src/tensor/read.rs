@@ -1,10 +1,16 @@
 //! Reading a tensor's elements.
+//!
+//! A number that leaves a tensor takes no gradient along, so every function here refuses a tensor that
+//! is being differentiated: whoever means it writes [`stop_gradient`](crate::autodiff::stop_gradient)
+//! first. Printing is the exception.
 
 use super::{DType, Element, Error, Result, Tensor, match_float, match_int};
 use extensor_kernels::view::Gather;
 
 impl Tensor {
-    /// The elements in row-major order. The type must be the tensor's: cast it first otherwise.
+    /// The elements in row-major order. The type must be the tensor's: cast it first otherwise. Of a
+    /// tensor that is being differentiated it is an error, as all reading of numbers is: see
+    /// [`stop_gradient`](crate::autodiff::stop_gradient).
     ///
     /// ```
     /// let x = extensor::tensor([[1i64, 2], [3, 4]]);
@@ -13,7 +19,7 @@ impl Tensor {
     /// # Ok::<(), extensor::Error>(())
     /// ```
     pub fn to_vec<E: Element>(&self) -> Result<Vec<E>> {
-        let values = self.iter::<E>()?;
+        let values = self.elements::<E>("to_vec")?;
         let bytes = self.len().saturating_mul(size_of::<E>());
         if !extensor_kernels::buffer::affordable(bytes) {
             return Err(Error::OutOfMemory { op: "to_vec", bytes });
@@ -24,7 +30,14 @@ impl Tensor {
     /// The one element of a tensor of one element.
     ///
     /// ```
-    /// assert_eq!(extensor::tensor([[7.5]]).item::<f64>()?, 7.5);
+    /// use extensor::{autodiff::{grad, stop_gradient}, tensor};
+    /// assert_eq!(tensor([[7.5]]).item::<f64>()?, 7.5);
+    ///
+    /// // No gradient would follow a number out of a tensor that is being differentiated.
+    /// let lost = grad(|x| Ok(x * x.item::<f64>()?.sin()), &tensor(3.0)).unwrap_err();
+    /// assert!(lost.to_string().contains("write stop_gradient first"));
+    /// let meant = grad(|x| Ok(x * stop_gradient(x).item::<f64>()?.sin()), &tensor(3.0))?;
+    /// assert_eq!(meant.item::<f64>()?, 3f64.sin());
     /// # Ok::<(), extensor::Error>(())
     /// ```
     pub fn item<E: Element>(&self) -> Result<E> {
@@ -33,7 +46,8 @@ impl Tensor {
             let (expected, got) = ("one element".into(), self.shape().clone());
             return Err(Error::Shape { op: "item", argument: "the tensor", expected, got });
         }
-        Ok(E::load(self.primal().view::<E::Stored>().data()[self.layout().offset]))
+        let x = self.plain("item")?;
+        Ok(E::load(x.view::<E::Stored>().data()[x.layout().offset]))
     }
 
     /// The element at an index along each axis.
@@ -55,14 +69,18 @@ impl Tensor {
             }
             at += i as isize * layout.strides[axis];
         }
-        Ok(E::load(self.primal().view::<E::Stored>().data()[at as usize]))
+        Ok(E::load(self.plain("get")?.view::<E::Stored>().data()[at as usize]))
     }
 
     /// The elements in row-major order, one after the other.
     pub fn iter<E: Element>(&self) -> Result<impl Iterator<Item = E> + '_> {
-        self.expect_dtype::<E>("iter")?;
+        self.elements("iter")
+    }
+
+    fn elements<E: Element>(&self, op: &'static str) -> Result<impl Iterator<Item = E> + '_> {
+        self.expect_dtype::<E>(op)?;
         let len = self.len();
-        let gather = Gather::new(&self.primal().view::<E::Stored>());
+        let gather = Gather::new(&self.plain(op)?.view::<E::Stored>());
         const PIECE: usize = 256;
         Ok((0..len.div_ceil(PIECE)).flat_map(move |piece| {
             let start = piece * PIECE;
@@ -73,28 +91,50 @@ impl Tensor {
         }))
     }
 
-    /// The elements as a slice, if the dtype is `E`'s and they lie in row-major order.
+    /// The elements as a slice, without copying: an error if the dtype is not `E`'s, or if they do not
+    /// lie in row-major order (see [`contiguous`](Tensor::contiguous)).
+    ///
+    /// ```
+    /// use extensor::{tensor, transpose};
+    /// let x = tensor([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.as_slice::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// assert!(transpose(&x, None)?.as_slice::<f64>().is_err());
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
     pub fn as_slice<E: Element<Stored = E> + extensor_kernels::native::Native>(
         &self,
-    ) -> Option<&[E]> {
-        if self.dtype() != E::DTYPE {
-            return None;
-        }
-        self.primal().view::<E>().as_slice()
+    ) -> Result<&[E]> {
+        let op = "as_slice";
+        self.expect_dtype::<E>(op)?;
+        self.plain(op)?.view::<E>().as_slice().ok_or_else(|| Error::Parameter {
+            op,
+            parameter: "the order of the elements in memory",
+            expected: "row by row, without gaps".into(),
+            got: format!("one with strides {:?} for shape {}", self.strides(), self.shape()),
+        })
     }
 
     /// All elements as `f64`, in row-major order, whatever the dtype (true is 1; 64-bit integers
     /// beyond 2⁵³ round).
+    ///
+    /// # Panics
+    /// As the operators do, at the caller's line, with the sentence of the error that
+    /// [`to_vec`](Tensor::to_vec) returns, for a tensor that is being differentiated.
+    #[track_caller]
     #[allow(clippy::useless_conversion)] // f64 is one of the types
     pub fn to_f64_vec(&self) -> Vec<f64> {
         fn all<T: extensor_kernels::native::Native>(x: &Tensor, f: impl Fn(T) -> f64) -> Vec<f64> {
             let mut values = vec![T::ZERO; x.len()];
-            Gather::new(&x.primal().view::<T>()).read(0, &mut values);
+            Gather::new(&x.view::<T>()).read(0, &mut values);
             values.into_iter().map(f).collect()
         }
-        match_float!(self.dtype(), T => all::<T>(self, |v| v.into()), else {
-            match_int!(self.dtype(), T => all::<T>(self, |v| v.0 as f64), else {
-                all::<u8>(self, |v| f64::from(u8::from(v != 0)))
+        let x = match self.plain("to_f64_vec") {
+            Ok(x) => x,
+            Err(error) => panic!("{error}"),
+        };
+        match_float!(x.dtype(), T => all::<T>(x, |v| v.into()), else {
+            match_int!(x.dtype(), T => all::<T>(x, |v| v.0 as f64), else {
+                all::<u8>(x, |v| f64::from(u8::from(v != 0)))
             })
         })
     }
@@ -111,7 +151,6 @@ impl Tensor {
         })
     }
 
-    /// The one element as `f64`, for messages and printing.
     pub(crate) fn is_bool(&self) -> bool {
         self.dtype() == DType::Bool
     }

@@ -310,11 +310,11 @@ where
             let mode = Mode::Training(key.fold_in(i as u64));
             let (loss, grads, measured) = self.one(state, batch, &mode)?;
             let share = count(batch) as f64 / examples.max(1) as f64;
-            found.loss += share * number(&loss);
+            found.loss += share * number(&loss)?;
             for (k, (name, value)) in measured.metrics.iter().enumerate() {
                 match found.metrics.get_mut(k) {
-                    Some(metric) => metric.1 += share * number(value),
-                    None => found.metrics.push((name, share * number(value))),
+                    Some(metric) => metric.1 += share * number(value)?,
+                    None => found.metrics.push((name, share * number(value)?)),
                 }
             }
             found.buffers = measured.model.as_ref().map_or(Vec::new(), buffers);
@@ -417,8 +417,8 @@ fn count(batch: &Batch) -> usize {
 }
 
 /// The value of a tensor that is one number.
-fn number(x: &Tensor) -> f64 {
-    x.to_f64_vec().first().copied().unwrap_or(f64::NAN)
+fn number(x: &Tensor) -> Result<f64> {
+    Ok(x.plain("fit")?.to_f64_vec().first().copied().unwrap_or(f64::NAN))
 }
 
 /// The buffers of a model, in order.

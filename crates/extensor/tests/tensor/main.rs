@@ -8,3 +8,4 @@ mod print;
 mod random;
 mod read;
 mod shape;
+mod traced;

@@ -169,7 +169,7 @@ fn write_all(file: &mut dyn Write, header: &[u8], tensors: &[&Tensor]) -> io::Re
 /// Writes a tensor's elements in row-major order, little-endian. Only a view that does not lie so in
 /// memory is copied.
 pub(super) fn write_elements(file: &mut dyn Write, x: &Tensor) -> io::Result<()> {
-    let x = x.primal().contiguous().map_err(io::Error::other)?;
+    let x = x.plain("save").and_then(Tensor::contiguous).map_err(io::Error::other)?;
     let bytes = x.bytes().unwrap_or_default();
     if cfg!(target_endian = "little") {
         return file.write_all(bytes);

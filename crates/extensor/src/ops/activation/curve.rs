@@ -31,11 +31,13 @@ impl<C: Curve> Along<C> {
     }
 
     /// Calls the operation.
+    #[track_caller]
     pub fn of(&self, x: &Tensor) -> Result<Tensor> {
         apply_one(self, &[x])
     }
 
     /// Calls the backward rule.
+    #[track_caller]
     pub fn backward_at(&self, grad_output: &Tensor, x: &Tensor) -> Result<Tensor> {
         let output = husk(x.shape(), x.dtype())?;
         let [grad] = backward_of(self, grad_output, &[x], &output)?;

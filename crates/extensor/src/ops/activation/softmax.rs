@@ -122,6 +122,7 @@ impl<R: Rule> Operation for Over<R> {
 }
 
 /// The backward function of either.
+#[track_caller]
 fn backward_at<R: Rule>(
     rule: R,
     grad_output: &Tensor,

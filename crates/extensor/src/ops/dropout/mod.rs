@@ -106,12 +106,14 @@ pub(crate) struct Dropout {
     training: bool,
 }
 
+#[track_caller]
 fn both(op: &Dropout, x: &Tensor) -> Result<(Tensor, Tensor)> {
     let mut outputs = apply(op, &[x])?;
     let y = outputs.swap_remove(0);
     Ok((y, outputs.swap_remove(0)))
 }
 
+#[track_caller]
 fn backward_at(
     grain: &'static Grain,
     grad_output: &Tensor,

@@ -167,11 +167,13 @@ impl<L: Loss> Elementwise<L> {
     }
 
     /// Calls the operation.
+    #[track_caller]
     fn of(loss: L, predictions: &Tensor, targets: &Tensor, reduction: Reduce) -> Result<Tensor> {
         apply_one(&Elementwise::new(loss, reduction), &[predictions, targets])
     }
 
     /// Calls the backward rule, for all inputs that can be differentiated by.
+    #[track_caller]
     fn backward_at<const N: usize>(
         loss: L,
         grad_output: &Tensor,

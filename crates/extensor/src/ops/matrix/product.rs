@@ -192,6 +192,7 @@ pub(super) fn shape_error<T>(
 }
 
 /// The gradients of an operation of two tensors.
+#[track_caller]
 pub(super) fn pair(
     op: &dyn Operation,
     g: &Tensor,

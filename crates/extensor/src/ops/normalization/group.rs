@@ -76,6 +76,7 @@ pub fn instance_norm_backward(
     pull(&InstanceNorm { eps }, grad_output, x, gamma)
 }
 
+#[track_caller]
 fn pull(
     op: &dyn Operation,
     grad_output: &Tensor,

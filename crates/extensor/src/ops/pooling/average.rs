@@ -93,6 +93,7 @@ pub fn adaptive_avgpool2d_backward(
     pull(&AdaptiveAvgPool2d { size: output_size }, grad_output, input_shape)
 }
 
+#[track_caller]
 fn pull(op: &dyn Operation, grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
     let [grad] = backward_of(op, grad_output, &[&x], grad_output)?;

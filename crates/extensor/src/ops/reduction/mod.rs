@@ -124,11 +124,13 @@ impl<R: Rule> Reduction<R> {
     }
 
     /// Calls the operation.
+    #[track_caller]
     pub fn of(&self, x: &Tensor) -> Result<Tensor> {
         apply_one(self, &[x])
     }
 
     /// Calls the backward rule with a tensor whose values it does not read, but for those given.
+    #[track_caller]
     pub fn backward_at(
         &self,
         grad_output: &Tensor,

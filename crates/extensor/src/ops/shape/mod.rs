@@ -107,6 +107,7 @@ pub(super) fn place<T: Native>(out: &mut [T], shape: &Shape, start: &[usize], fr
 }
 
 /// The gradients for all inputs, of these shapes, of an operation that takes any number of them.
+#[track_caller]
 pub(super) fn backward_of_many(
     op: &dyn Operation,
     grad_outputs: &[&Tensor],

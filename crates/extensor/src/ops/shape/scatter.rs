@@ -187,6 +187,7 @@ impl Operation for ScatterAdd {
 }
 
 /// The gradient of picking elements: `grad` added to zeros at the positions picked.
+#[track_caller]
 pub(crate) fn add_picked(
     name: &'static str,
     grad: &Tensor,
@@ -199,6 +200,7 @@ pub(crate) fn add_picked(
 }
 
 /// The gradient of taking rows: as [`add_picked`], every element of a row at the same position.
+#[track_caller]
 pub(crate) fn add_taken(
     name: &'static str,
     grad: &Tensor,

@@ -1,6 +1,6 @@
 //! Questions whose answers have as many elements as the data says: where numbers are not zero, and
 //! which different ones there are. They are functions and not operations of the catalogue, which
-//! knows the shape of a result before it computes it; they have no derivative.
+//! knows the shape of a result before it computes it.
 
 use crate::ops::shape::bad_shape;
 use crate::{Result, Shape, Tensor, ops};
@@ -15,6 +15,7 @@ use crate::{Result, Shape, Tensor, ops};
 /// assert_eq!(found[1].to_vec::<i64>()?, [1, 0, 2]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn nonzero(x: &Tensor) -> Result<Vec<Tensor>> {
     let (op, x) = ("nonzero", x.primal());
     if x.ndim() == 0 {
@@ -46,7 +47,8 @@ pub struct Unique {
 }
 
 /// The different values of `x`, in ascending order, with where they are and how often. Every NaN is
-/// a value of its own, and they come last; −0 equals 0, and the first of them stands for both.
+/// a value of its own, and they come last; −0 equals 0, and the first of them stands for both. The
+/// gradient of a value is that of the element it was taken from, the first that has it.
 ///
 /// ```
 /// use extensor::{tensor, unique};
@@ -57,11 +59,13 @@ pub struct Unique {
 /// assert_eq!(found.counts.to_vec::<i64>()?, [2, 1, 1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[track_caller]
 pub fn unique(x: &Tensor) -> Result<Unique> {
     let shape = x.shape().clone();
-    let flat = ops::reshape(x.primal(), [x.len()])?;
-    let order = ops::argsort(&flat, 0, false)?;
-    let sorted = ops::take(&flat, &order, 0)?;
+    let all = ops::reshape(x, [x.len()])?;
+    let flat = all.primal();
+    let order = ops::argsort(flat, 0, false)?;
+    let sorted = ops::take(flat, &order, 0)?;
     // Each element of the order against the one before it.
     let later = ops::slice(&sorted, 0, 1, None, 1)?;
     let earlier = ops::slice(&sorted, 0, None, -1, 1)?;
@@ -85,7 +89,7 @@ pub fn unique(x: &Tensor) -> Result<Unique> {
     let found = indices.len();
     let indices = Tensor::from_vec(indices, [found])?;
     Ok(Unique {
-        values: ops::take(&flat, &indices, 0)?,
+        values: ops::take(&all, &indices, 0)?,
         indices,
         inverse: Tensor::from_vec(inverse, shape)?,
         counts: Tensor::from_vec(counts, [found])?,

@@ -76,12 +76,14 @@ impl<'a, T: Tree, F: Fn(&T) -> Result<Tensor>> Problem<'a, T, F> {
     fn at(&mut self, x: Vec<f64>) -> Result<Point> {
         self.evaluations += 1;
         let (value, grads) = value_and_grad(&self.f, &self.tree(&x)?)?;
-        Ok(Point { x, value: value.to_f64_vec()[0], grad: flatten(&grads)? })
+        // A function that has traced tensors of its own would lose their gradients here.
+        let value = value.plain(self.op)?.to_f64_vec()[0];
+        Ok(Point { x, value, grad: flatten(self.op, &grads)? })
     }
 
     /// The starting point: an error if there is no value or gradient there.
     fn start(&mut self) -> Result<Point> {
-        let point = self.at(flatten(self.like)?)?;
+        let point = self.at(flatten(self.op, self.like)?)?;
         if point.value.is_finite() && point.grad.iter().all(|g| g.is_finite()) {
             return Ok(point);
         }
@@ -118,11 +120,11 @@ impl<'a, T: Tree, F: Fn(&T) -> Result<Tensor>> Problem<'a, T, F> {
 }
 
 /// The parameters of a tree, one after another.
-fn flatten<T: Tree>(tree: &T) -> Result<Vec<f64>> {
+fn flatten<T: Tree>(op: &'static str, tree: &T) -> Result<Vec<f64>> {
     let mut all = Vec::new();
     tree.visit(&Path::ROOT, &mut |path, x| {
         if !path.is_buffer() {
-            all.extend(x.to_f64_vec());
+            all.extend(x.plain(op)?.to_f64_vec());
         }
         Ok(())
     })?;

@@ -88,7 +88,7 @@ impl NewtonCg {
             }
             iterations += 1;
             let model = problem.tree(&point.x)?;
-            let curve = |d: &[f64]| flatten(&hvp(&f, &model, &problem.tree(d)?)?);
+            let curve = |d: &[f64]| flatten(problem.op, &hvp(&f, &model, &problem.tree(d)?)?);
             let (direction, used) = truncated(&point.grad, curve, self.forcing, self.max_products)?;
             products += used;
             match armijo(&mut problem, &point, &direction, self.c1, 40)? {
