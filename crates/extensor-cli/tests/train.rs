@@ -2,6 +2,7 @@
 
 use extensor::io::safetensors;
 use extensor::train::Directory;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -501,6 +502,62 @@ fn reduced_precision_trains_too() {
         arguments.extend(["--precision", precision]);
         let shown = succeeds(&arguments);
         assert!(shown.contains("100.00 % of 40 right"), "{shown}");
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn an_overflow_planted_in_a_layer_is_seen_halves_the_scale_and_is_survived() {
+    let folder = folder("overflow");
+    let (data, run) = (folder.join("data"), folder.join("run"));
+    let mut arguments = small(text(&data), text(&run));
+    arguments.extend(["--precision", "f16", "--optimizer", "sgd"]);
+    succeeds(&arguments);
+    // Back to the first epoch's end, with a layer that is 2¹² times too small and one after it that is as
+    // much too large: what goes forward is as before, and what comes back between them overflows f16.
+    let directory = Directory::open(run.join("checkpoints"), 1).unwrap();
+    for step in directory.steps().unwrap() {
+        if step != 12 {
+            fs::remove_file(directory.path_of(step)).unwrap();
+        }
+    }
+    let file = safetensors::load(directory.path_of(12)).unwrap();
+    let planted = |name: &str| {
+        let x = file.tensor(name).unwrap();
+        let factor = match name {
+            "model.layers.0.weight" | "model.layers.0.bias" => 1.0 / 4096.0,
+            "model.layers.1.weight" => 4096.0,
+            _ => return x,
+        };
+        extensor::multiply(&x, &extensor::Tensor::scalar_of(factor, x.dtype()).unwrap()).unwrap()
+    };
+    let tensors: BTreeMap<String, _> = file.names().map(|n| (n.to_string(), planted(n))).collect();
+    let mut contents = safetensors::Contents::new().with("", &tensors);
+    for (name, value) in file.metadata() {
+        contents = contents.metadata(name, value);
+    }
+    let before: f64 = file.metadata()["loss_scale"].parse().unwrap();
+    let already: u32 = file.metadata()["overflows"].parse().unwrap();
+    contents.save(directory.path_of(12)).unwrap();
+
+    let shown = succeeds(&["train", "--resume", text(&run), "--lr", "1e-9"]);
+    let newest = safetensors::load(directory.path_of(36)).unwrap();
+    let (after, overflows): (f64, u32) = (
+        newest.metadata()["loss_scale"].parse().unwrap(),
+        newest.metadata()["overflows"].parse().unwrap(),
+    );
+    let planted = overflows - already;
+    assert!((2..20).contains(&planted), "{planted} overflows");
+    assert_eq!(after, before / 2f64.powi(planted as i32));
+    assert!(shown.contains(&format!("{overflows}, each survived")), "{shown}");
+    let records = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let later = records.lines().filter(|line| line.contains("\"lr\"")).skip(12);
+    let skipped: Vec<bool> = later.map(|line| line.contains("\"skipped\":1")).collect();
+    assert_eq!((skipped.len(), skipped.iter().filter(|s| **s).count()), (24, planted as usize));
+    assert!(skipped[0] && !skipped[23], "{skipped:?}");
+    for name in newest.names() {
+        let x = newest.tensor(name).unwrap();
+        assert!(x.to_f64_vec().iter().all(|v| v.is_finite()), "{name}");
     }
     fs::remove_dir_all(folder).unwrap();
 }

@@ -5,9 +5,9 @@
 
 use crate::buffers;
 use crate::dlpack;
-use crate::imported::Imported;
 use crate::dtype::python_name;
 use crate::error::OrRaise;
+use crate::imported::Imported;
 use crate::tensor::PyTensor;
 use extensor::{DType, Kind, Tensor, cast};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};

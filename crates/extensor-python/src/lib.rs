@@ -87,7 +87,7 @@ mod _core {
     #[pymodule_export]
     use crate::tensor::PyTensor;
     #[pymodule_export]
-    use crate::train::{PyJsonLines, call_watched};
+    use crate::train::{PyJsonLines, PyLossScale, call_watched};
 
     use extensor::DType;
     use pyo3::prelude::*;

@@ -1,6 +1,7 @@
 //! What the training loop, which is Python's (`train/`), asks of the library.
 
 use crate::error::{OrRaise, callback};
+use extensor::precision::{LossScale, Policy};
 use extensor::train::metrics::{JsonLines, Value};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -12,6 +13,63 @@ use std::sync::{Mutex, PoisonError};
 pub fn call_watched<'py>(f: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let called = || f.call0().map_err(|error| callback("call_watched", error));
     extensor::debug::finite(called).or_raise()
+}
+
+/// A factor on the loss, so that gradients too small for float16 are not rounded to 0: halved whenever a
+/// gradient overflows, and doubled after `interval` steps in which none did (0: never, it is fixed).
+///
+/// >>> from extensor import train
+/// >>> scale = train.LossScale(1024.0, interval=2)
+/// >>> scale.after(False).value, scale.after(True).after(True).value
+/// (512.0, 2048.0)
+#[pyclass(name = "LossScale", module = "extensor.train", frozen, eq)]
+#[derive(PartialEq)]
+pub struct PyLossScale(LossScale);
+
+#[pymethods]
+impl PyLossScale {
+    #[new]
+    #[pyo3(signature = (scale = 65536.0, interval = 200))]
+    fn new(scale: f64, interval: u32) -> PyResult<PyLossScale> {
+        let made = match interval {
+            0 => LossScale::fixed(scale),
+            interval => LossScale::dynamic(scale, interval),
+        };
+        made.or_raise().map(PyLossScale)
+    }
+
+    /// The scale that arithmetic in a dtype needs: a dynamic one in float16, 1 in any other.
+    #[staticmethod]
+    fn needed_by(dtype: &Bound<'_, PyAny>) -> PyResult<PyLossScale> {
+        let policy = Policy::mixed(crate::dtype::from_object(dtype)?);
+        Ok(PyLossScale(policy.loss_scale()))
+    }
+
+    /// The factor.
+    #[getter]
+    fn value(&self) -> f64 {
+        self.0.value()
+    }
+
+    /// The steps without overflow since the scale last changed.
+    #[getter]
+    fn steps(&self) -> u32 {
+        self.0.steps()
+    }
+
+    /// The scale for the next step, after one whose gradients were finite or not.
+    fn after(&self, finite: bool) -> PyLossScale {
+        PyLossScale(self.0.after(finite))
+    }
+
+    /// The same kind of scale at this value, after so many steps without overflow.
+    fn resume(&self, scale: f64, steps: u32) -> PyResult<PyLossScale> {
+        self.0.resume(scale, steps).or_raise().map(PyLossScale)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("LossScale({:?})", self.0.value())
+    }
 }
 
 /// A file of records, one to a line: `{"step":7,"loss":0.25}`.

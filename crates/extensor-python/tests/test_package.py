@@ -1,5 +1,6 @@
 """The package as a whole: its stubs, its texts, its README."""
 
+import ast
 import contextlib
 import doctest
 import importlib
@@ -92,3 +93,34 @@ def test_a_name_of_another_library_is_missed_with_a_pointer():
         ex.tensor  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         ex.nothing  # noqa: B018
+
+
+def words():
+    """Every parameter of an operation for which the stub lists the words that it takes."""
+    tree = ast.parse((pathlib.Path(ex.__file__).parent / "__init__.pyi").read_text())
+    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+        for argument in function.args.args:
+            literals = (n for n in ast.walk(argument.annotation) if isinstance(n, ast.Subscript))
+            found = [n.slice for n in literals if getattr(n.value, "id", None) == "Literal"]
+            for word in (element.value for slice in found for element in slice.elts):
+                yield function.name, argument.arg, word
+
+
+@pytest.mark.parametrize("name, parameter, word", list(words()))
+def test_an_operation_takes_every_word_that_its_stub_lists(name, parameter, word):
+    half = ex.full((2, 3), 0.5)
+    op = getattr(ex, name)
+    given = [n for n, p in op.__signature__.parameters.items() if p.default is p.empty]
+    values = {n: half for n in given} | {parameter: word}
+    if "grad_output" in given and word in ("mean", "sum"):
+        values["grad_output"] = ex.asarray(1.0)
+    op(**values)
+    with pytest.raises(ValueError, match=parameter):
+        op(**values | {parameter: word + "?"})
+
+
+def test_gelu_takes_the_word_that_pytorch_has_for_its_formula():
+    x = ex.asarray([-1.0, -0.0, 0.5])
+    assert ex.gelu(x, "tanh").tolist() == ex.gelu(x, True).tolist() != ex.gelu(x, "none").tolist()
+    assert ex.gelu(x, approximate="none").tolist() == ex.gelu(x).tolist()
+    assert ex.gelu_backward(x, x, "tanh").tolist() == ex.gelu_backward(x, x, True).tolist()

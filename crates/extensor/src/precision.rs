@@ -35,6 +35,22 @@ impl Policy {
         Policy { parameters: DType::F32, compute, output: DType::F32 }
     }
 
+    /// The scale of the loss that the arithmetic needs to begin with: a dynamic one for `f16`, in which
+    /// small gradients would be rounded to 0; none for the others, whose exponents reach as far as those
+    /// of `f32`.
+    ///
+    /// ```
+    /// use extensor::{DType, precision::{LossScale, Policy}};
+    /// assert_eq!(Policy::mixed(DType::F16).loss_scale().value(), 65536.0);
+    /// assert_eq!(Policy::mixed(DType::BF16).loss_scale(), LossScale::NONE);
+    /// ```
+    pub const fn loss_scale(&self) -> LossScale {
+        match self.compute {
+            DType::F16 => LossScale { scale: 65536.0, interval: 200, steps: 0 },
+            _ => LossScale::NONE,
+        }
+    }
+
     /// The tree's floats as arithmetic takes them; whole numbers, masks and buffers stay.
     pub fn to_compute<T: Tree>(&self, tree: &T) -> Result<T> {
         cast_floats(tree, self.compute)

@@ -232,3 +232,48 @@ fn a_mask_that_does_not_fit_is_refused() {
     let error = extensor::dropout_backward(&g, &g, 0.5).unwrap_err().to_string();
     assert!(error.contains("mask has dtype f32, expected bool"), "{error}");
 }
+
+#[test]
+fn functions_that_rise_through_0_keep_its_sign() -> extensor::Result<()> {
+    use extensor::*;
+    type Function = fn(&Tensor) -> Result<Tensor>;
+    let functions: &[(&str, Function)] = &[
+        ("gelu", |x| gelu(x, false)),
+        ("gelu by tanh", |x| gelu(x, true)),
+        ("swish", |x| swish(x)),
+        ("mish", |x| mish(x)),
+        ("elu", |x| elu(x, 1.0)),
+        ("selu", |x| selu(x)),
+        ("leaky_relu", |x| leaky_relu(x, 0.01)),
+        ("hard_swish", |x| hard_swish(x)),
+        ("hard_tanh", |x| hard_tanh(x, -1.0, 1.0)),
+        ("softsign", |x| softsign(x)),
+        ("tanh", |x| tanh(x)),
+        ("sin", |x| sin(x)),
+        ("tan", |x| tan(x)),
+        ("asin", |x| asin(x)),
+        ("atan", |x| atan(x)),
+        ("sinh", |x| sinh(x)),
+        ("asinh", |x| asinh(x)),
+        ("atanh", |x| atanh(x)),
+        ("erf", |x| erf(x)),
+        ("expm1", |x| expm1(x)),
+        ("log1p", |x| log1p(x)),
+        ("sqrt", |x| sqrt(x)),
+    ];
+    for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        // Long enough for the widest registers, and a rest.
+        for zero in [0.0, -0.0] {
+            let x = Tensor::full([77], zero, dtype)?;
+            for (name, f) in functions {
+                let y = f(&x)?.to_f64_vec();
+                let kept = y.iter().all(|v| v.to_bits() == f64::to_bits(zero));
+                assert!(kept, "{name} of {zero:?} in {dtype} is {:?}", y[0]);
+            }
+        }
+    }
+    // What vanishes below is still negative.
+    let far = gelu(&tensor([-1e4, f64::NEG_INFINITY]), false)?.to_vec::<f64>()?;
+    assert!(far.iter().all(|y| *y == 0.0 && y.is_sign_negative()), "{far:?}");
+    Ok(())
+}

@@ -236,6 +236,53 @@ fn an_overflow_in_f16_is_seen_halved_and_survived() {
     fs::remove_dir_all(file).unwrap();
 }
 
+/// The logits through layers whose values fit `f16` and whose gradients, scaled, do not.
+fn through_a_factor(logits: &Tensor) -> Result<Tensor> {
+    Ok((logits / 4096.0) * 4096.0)
+}
+
+fn through_a_cube(logits: &Tensor) -> Result<Tensor> {
+    let exponent = Tensor::scalar_of(3.0, logits.dtype())?;
+    Ok(logits + extensor::power(&(logits * 0.01 + 30.0), &exponent)? * 0.015625)
+}
+
+#[test]
+fn an_overflow_planted_in_a_layer_is_seen_halves_the_scale_and_is_survived() {
+    let layers: [(&str, fn(&Tensor) -> Result<Tensor>); 2] =
+        [("a factor", through_a_factor), ("a cube", through_a_cube)];
+    for (name, layer) in layers {
+        let steep = |model: &Mlp, batch: &Batch, mode: &Mode| {
+            let logits = layer(&model.forward(&batch.inputs, mode)?.logits)?;
+            let loss = class_loss(&extensor::cast(&logits, DType::F32)?, &batch.targets, 0.0)?;
+            Ok((loss, Measured { metrics: vec![], model: None }))
+        };
+        let policy = Policy::mixed(DType::F16);
+        // One step alone: no gradient, half the scale.
+        let batch = points(8).batch(&(0..8).collect::<Vec<_>>(), Key::new(0)).unwrap();
+        let batch = Batch { inputs: policy.to_compute(&batch.inputs).unwrap(), ..batch };
+        let f = |model: &Mlp| Ok((steep(model, &batch, &Mode::Inference)?.0, ()));
+        let found = extensor::precision::step(f, &mlp(), policy, policy.loss_scale()).unwrap();
+        assert!(found.grads.is_none() && found.scale.value() == 32768.0, "{name}");
+
+        let optimizer = Sgd::new(0.1);
+        let state = State::new(mlp(), &optimizer, Key::new(9)).unwrap().scale(policy.loss_scale());
+        let plan = Plan { steps: 40, policy, ..Plan::default() };
+        let file = folder("planted");
+        let mut watch = Watch::new(JsonLines::create(&file.join("m.jsonl")).unwrap());
+        let schedule = Schedule::constant(0.1).unwrap();
+        let (state, end) =
+            fit(state, &loader(8), &optimizer, &schedule, &plan, steep, None, &mut watch).unwrap();
+        assert_eq!(end, End::Done);
+        assert!((1..20).contains(&state.overflows), "{}", state.overflows);
+        assert_eq!(state.scale.value(), 65536.0 / 2f64.powi(state.overflows as i32));
+        assert_eq!(state.optimizer.step, 40 - state.overflows);
+        assert!(watch.steps[0].skipped && !watch.steps[39].skipped);
+        assert!(watch.steps[39].loss < watch.steps[0].loss);
+        assert!(extensor::gradients::all_finite(&state.model).unwrap());
+        fs::remove_dir_all(file).unwrap();
+    }
+}
+
 #[test]
 fn training_stops_when_evaluations_bring_nothing_better() {
     let folder = folder("patience");

@@ -6,7 +6,7 @@ use extensor::data::Loader;
 use extensor::optim::{
     Adagrad, Adam, AdamW, Ema, Groups, Lion, Optimizer, Plateau, RmsProp, Schedule, Sgd,
 };
-use extensor::precision::{LossScale, Policy};
+use extensor::precision::Policy;
 use extensor::train::{Plan, State};
 use extensor::{DType, Key, Result};
 
@@ -123,10 +123,7 @@ pub fn state(
     optimizer: &dyn Optimizer<Network>,
     key: Key,
 ) -> Result<State<Network>> {
-    let mut state = State::new(model, optimizer, key)?;
-    if settings.precision.as_deref() == Some("f16") {
-        state = state.scale(LossScale::dynamic(65536.0, 200)?);
-    }
+    let mut state = State::new(model, optimizer, key)?.scale(policy(settings).loss_scale());
     if let Some(decay) = settings.ema.filter(|decay| *decay > 0.0) {
         let average = Ema::new(&state.model, decay)?.warm_up();
         state = state.average(average);

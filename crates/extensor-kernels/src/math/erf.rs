@@ -305,9 +305,9 @@ fn normal_tail<F: ErfConstants>(x: F) -> (F, F, F) {
 /// units in the last place.
 #[inline(always)]
 pub fn gelu<F: ErfConstants>(x: F) -> F {
-    // x Φ(x) = max(x, 0) - a Φ(-a) for a = |x|.
+    // x Φ(x) = max(x, 0) - a Φ(-a) for a = |x|. A zero keeps its sign, and what vanishes below has x's.
     let (a, power, quotient) = normal_tail(x);
-    F::select(x > F::lit(0.0), x, F::lit(0.0)) - (a * power) * quotient
+    F::select(x >= F::lit(0.0), x, F::lit(-0.0)) - (a * power) * quotient
 }
 
 /// The derivative of [`gelu`], `Φ(x) + x Φ'(x)`, with an error of as much relative to its two terms.

@@ -19,7 +19,7 @@ HEAD = '''\
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from . import {modules}
 from ._core import (
@@ -58,13 +58,13 @@ TYPES = {
     "n_cols": "int | None", "n_rows": "int", "normalized_shape": "int | Sequence[int]", "num": "int",
     "num_classes": "int", "num_groups": "int", "output_padding": "int | Sequence[int]",
     "output_size": "int | Sequence[int]", "p": "float", "padding": "int | Sequence[int]",
-    "pads": "Sequence[tuple[int, int]]", "reduction": "str", "repeats": "int | Sequence[int] | Tensor",
+    "pads": "Sequence[tuple[int, int]]", "reduction": 'Literal["none", "mean", "sum"]', "repeats": "int | Sequence[int] | Tensor",
     "repetitions": "Sequence[int]", "right": "bool", "scale": "float | None",
     "sections": "int | Sequence[int]", "shape": "int | Sequence[int]", "shift": "int | Sequence[int]",
     "shifts": "int | Sequence[int]", "side": "str", "sizes": "Sequence[int]", "sorter": "Tensor | None",
     "source": "int | tuple[int, ...]", "stable": "bool", "start": "Scalar | None", "start_axis": "int",
     "step": "Scalar", "stop": "Scalar | None", "stride": "int | Sequence[int] | None",
-    "training": "bool", "value": "float", "approximate": "bool | str", "causal": "bool",
+    "training": "bool", "value": "float", "approximate": 'bool | Literal["none", "tanh"]', "causal": "bool",
     "condition": "Tensor", "x": "Tensor", "x1": "Operand", "x2": "Operand", "prepend": "Tensor | None",
     "append": "Tensor | None", "from_": "DTypeLike | Tensor", "to": "DTypeLike",
     "type": "DTypeLike | Tensor", "arrays_and_dtypes": "Tensor | DTypeLike | Scalar",

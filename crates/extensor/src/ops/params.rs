@@ -123,6 +123,23 @@ impl Params {
         }
     }
 
+    /// True or false, which by default it is, or one of the words that others use for these.
+    pub fn bool_or(
+        &self,
+        op: &'static str,
+        name: &'static str,
+        no: &str,
+        yes: &str,
+    ) -> Result<bool> {
+        match self.get(name) {
+            Value::None => Ok(false),
+            Value::Bool(v) => Ok(*v),
+            Value::Text(v) if v == no => Ok(false),
+            Value::Text(v) if v == yes => Ok(true),
+            _ => self.bad(op, name, &format!("true ({yes:?}) or false ({no:?})")),
+        }
+    }
+
     /// A whole number, or nothing.
     pub fn optional_int(&self, op: &'static str, name: &'static str) -> Result<Option<i64>> {
         match self.get(name) {

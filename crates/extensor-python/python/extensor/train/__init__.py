@@ -18,12 +18,13 @@ same steps as the Rust library's `train::fit`.
 True
 """
 
+from .._core import LossScale
 from ._checkpoints import Checkpoints
 from ._fit import Measured, Result, STOP, Step, fit
 from ._measure import accuracy, classification, test
 from ._state import State
 
 __all__ = [
-    "Checkpoints", "Measured", "Result", "STOP", "State", "Step", "accuracy", "classification",
+    "Checkpoints", "LossScale", "Measured", "Result", "STOP", "State", "Step", "accuracy", "classification",
     "fit", "test",
 ]

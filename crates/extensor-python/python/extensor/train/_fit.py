@@ -27,8 +27,9 @@ class Measured(NamedTuple):
 
 class Step(NamedTuple):
     """What a step found: its number from 1 on, its epoch from 0 on, the loss before it, what else
-    was measured, the learning rate, the norm of the gradients if they are clipped, and how many
-    examples there were."""
+    was measured, the learning rate, the norm of the gradients if they are clipped, how many examples
+    there were, the factor on the loss for the next step, and whether this one was skipped for an
+    overflow."""
 
     step: int
     epoch: int
@@ -37,6 +38,8 @@ class Step(NamedTuple):
     lr: float
     grad_norm: Any
     examples: int
+    scale: float = 1.0
+    skipped: bool = False
 
 
 class Result(NamedTuple):
@@ -62,7 +65,7 @@ def fit(
     epochs=None, steps=None, schedule=None, plateau=None, average=None, accumulate=1,
     evaluate=None, evaluate_every=0, patience=0,
     checkpoints=None, checkpoint_every=0, keep=3, resume=False,
-    compute=None, metrics=None, on_step=None, on_evaluate=None, on_save=None, progress=True,
+    compute=None, loss_scale=None, metrics=None, on_step=None, on_evaluate=None, on_save=None, progress=True,
 ):  # fmt: skip
     """Trains a model by batches of a loader for so many epochs or steps.
 
@@ -83,12 +86,14 @@ def fit(
     stopped. Whatever ends training, Ctrl-C above all, the newest state is saved there.
 
     With `compute`, a dtype such as "bfloat16", parameters and inputs are cast to it for the
-    arithmetic; the parameters are kept, and updated, in their own. `metrics` is a file to which
-    every step and every evaluation adds a line of JSON.
+    arithmetic; the parameters are kept, and updated, in their own. In "float16" the loss is scaled, so
+    that small gradients are not rounded to 0: a step in which a gradient overflows is skipped and the
+    scale halved, and after 200 steps without an overflow it is doubled. `loss_scale` is another
+    `train.LossScale`. `metrics` is a file to which every step and every evaluation adds a line of JSON.
 
     The hooks `on_step(step)`, `on_evaluate(record)` and `on_save(path)` are called on the way; the
-    first two may return `train.STOP`. A loss or a gradient that is not finite raises
-    FloatingPointError, which names the operation that made it, after the model as it was before
+    first two may return `train.STOP`. A loss or a gradient that is not finite, other than by an overflow
+    that a smaller scale mends, raises FloatingPointError, which names the operation that made it, after the model as it was before
     that step was saved.
     """
     if (epochs is None) == (steps is None):
@@ -100,7 +105,7 @@ def fit(
     )  # fmt: skip
     if steps is None:
         steps = math.ceil(epochs * len(loader) / accumulate)
-    state = State(model, optimizer.init(model), key, average, plateau)
+    state = State(model, optimizer.init(model), key, average, plateau, _scale(loss_scale, compute))
     folder = Checkpoints(checkpoints, keep) if checkpoints is not None else None
     if folder is not None and folder.steps():
         if not resume:
@@ -134,6 +139,16 @@ def _expect_kinds(loss, loader, optimizer, key):
     if not isinstance(key, _core.Key):
         seed = key if isinstance(key, int) else "seed"
         raise TypeError(f"fit: key is {type(key).__name__}: write key=extensor.Key({seed})")
+
+
+def _scale(loss_scale, compute):
+    """The factor on the loss: the one given, or what the arithmetic needs."""
+    if loss_scale is None:
+        return _core.LossScale.needed_by(compute if compute is not None else _core.float32)
+    if not isinstance(loss_scale, _core.LossScale):
+        kind = type(loss_scale).__name__
+        raise TypeError(f"fit: loss_scale is {kind}: write train.LossScale(65536.0)")
+    return loss_scale
 
 
 def _expect_functions(**functions):
@@ -189,7 +204,12 @@ class _Run:
             self.state = state.replace(due=due[0] or last)
             if bar is not None:
                 bar.update(epoch=found.epoch, loss=found.loss, **found.metrics)
-            self.record(state.step, {"loss": found.loss, "lr": found.lr, **found.metrics})
+            record = {"loss": found.loss, "lr": found.lr, **found.metrics}
+            if found.scale != 1.0:
+                record["loss_scale"] = found.scale
+            if found.skipped:
+                record["skipped"] = 1
+            self.record(state.step, record)
             stop = self.call("step", found) == STOP
             if self.state.due:
                 stop |= self.evaluated(epoch) == STOP
@@ -217,31 +237,37 @@ class _Run:
         """The state after a step, and what the step found."""
         loaded = list(itertools.islice(batches, self.accumulate))
         grads, found, statistics = self.gradients(state, loaded)
-        finite = _core.all_finite(_tree.flatten(grads, buffers=False)[0])
-        if not (finite and math.isfinite(found.loss)):
+        after = state.scale.after(grads is not None)
+        if not math.isfinite(found.loss) or grads is None and after.value >= state.scale.value:
             self.diverged(loaded, found)
         lr = self.optimizer.lr
         if state.plateau is not None:
             lr = state.plateau.lr
         elif self.schedule is not None:
             lr = self.schedule(state.step)
-        model, memory = self.optimizer.update(state.model, grads, state.optimizer, lr)
-        if statistics is not None:
-            model = _with_buffers(model, statistics)
-        average = None if state.average is None else state.average.update(model)
-        step = state.step + 1
+        step, skipped, grad_norm = state.step + 1, grads is None, None
+        if not skipped:
+            model, memory = self.optimizer.update(state.model, grads, state.optimizer, lr)
+            if statistics is not None:
+                model = _with_buffers(model, statistics)
+            average = None if state.average is None else state.average.update(model)
+            state = state.replace(model=model, optimizer=memory, average=average)
+            grad_norm = memory.grad_norm
         state = state.replace(
-            model=model, optimizer=memory, average=average, step=step, position=loaded[-1][3]
+            scale=after, step=step, position=loaded[-1][3], overflows=state.overflows + skipped
         )
         self.epoch_losses.append((found.loss, sum(b[0].shape[0] for b in loaded)))
-        return state, found._replace(step=step, lr=lr, grad_norm=memory.grad_norm)
+        return state, found._replace(
+            step=step, lr=lr, grad_norm=grad_norm, scale=after.value, skipped=skipped
+        )
 
     def gradients(self, state, loaded):
-        """The gradients of the batches of a step, weighted by their examples, what was measured,
-        and the model with new running statistics."""
+        """The gradients of the batches of a step, weighted by their examples (None if one is not
+        finite), what was measured, and the model with new running statistics."""
         examples = [inputs.shape[0] for inputs, *_ in loaded]
         key = state.key.fold_in(state.step)
-        loss, metrics, total, statistics = 0.0, {}, None, None
+        loss, metrics, total, statistics, finite = 0.0, {}, None, None, True
+        scale = state.scale.value
         for i, (inputs, targets, _, _) in enumerate(loaded):
             mode = nn.Training(key.fold_in(i))
 
@@ -252,9 +278,14 @@ class _Run:
                 if not isinstance(found.loss, _core.Tensor):
                     kind = type(found.loss).__name__
                     raise TypeError(f"the loss function: expected a 0-d tensor, got {kind}")
-                return _wide(found.loss), (found.metrics, found.model)
+                value = _wide(found.loss)
+                scaled = value if scale == 1.0 else value * scale
+                return scaled, (value, found.metrics, found.model)
 
-            (value, (more, statistics)), grads = value_and_grad(one, has_aux=True)(state.model)
+            (_, (value, more, statistics)), grads = value_and_grad(one, has_aux=True)(state.model)
+            finite &= _core.all_finite(_tree.flatten(grads, buffers=False)[0])
+            if scale != 1.0:
+                grads = _divided(grads, scale)
             share = examples[i] / max(sum(examples), 1)
             loss += share * float(value)
             for name, measure in more.items():
@@ -269,7 +300,7 @@ class _Run:
             leaves, structure = _tree.flatten(state.model, buffers=False)
             total = _tree.unflatten(structure, list(mean.values()))
         epoch = loaded[0][2][0]
-        return total, Step(state.step, epoch, loss, metrics, 0.0, None, sum(examples)), statistics
+        return total if finite else None, Step(state.step, epoch, loss, metrics, 0.0, None, sum(examples)), statistics
 
     def diverged(self, loaded, found):
         """Raises an exception that names an operation."""
@@ -320,6 +351,12 @@ def _cast(tree, dtype):
     leaves, structure = _tree.flatten(tree, buffers=False)
     cast = [ops.cast(x, dtype) if x.dtype.is_float else x for x in leaves]
     return _tree.unflatten(structure, cast)
+
+
+def _divided(grads, scale):
+    """The gradients over the scale of the loss; buffers stay."""
+    leaves, structure = _tree.flatten(grads, buffers=False)
+    return _tree.unflatten(structure, [g / scale for g in leaves])
 
 
 def _wide(x):

@@ -23,6 +23,9 @@ class State:
     key: Any
     average: Any = None
     plateau: Any = None
+    #: The factor on the loss.
+    scale: Any = dataclasses.field(default_factory=lambda: _core.LossScale(1.0, 0))
+    #: How many steps there were, those skipped for an overflow included.
     step: int = 0
     #: The batch that comes next: (epoch, batch).
     position: tuple = (0, 0)
@@ -30,6 +33,8 @@ class State:
     best: Any = None
     #: How many evaluations there were since the best.
     stale: int = 0
+    #: How many steps were skipped for an overflow.
+    overflows: int = 0
     #: Whether training was interrupted before the evaluation that belongs to this step.
     due: bool = False
 
@@ -51,10 +56,10 @@ class State:
             "batch": self.position[1],
             "key": self.key.seed,
             "stale": self.stale,
-            "overflows": 0,
+            "overflows": self.overflows,
             "optimizer_step": self.optimizer.step,
-            "loss_scale": "1.0",
-            "loss_scale_steps": 0,
+            "loss_scale": repr(self.scale.value),
+            "loss_scale_steps": self.scale.steps,
         }
         if self.average is not None:
             tree["average"] = self.average.tree()
@@ -106,9 +111,11 @@ class State:
             key=_core.Key(get("key", int)),
             average=average,
             plateau=plateau,
+            scale=self.scale.resume(get("loss_scale", float), get("loss_scale_steps", int)),
             step=get("step", int),
             position=(get("epoch", int), get("batch", int)),
             best=best,
             stale=get("stale", int),
+            overflows=get("overflows", int),
             due="evaluation_due" in about,
         )

@@ -131,7 +131,9 @@ impl Curve for Gelu {
             default: Some("false"),
         }],
         backward: "gelu_backward(grad_output, x, approximate)",
-        build: |p| Along::build(Gelu { approximate: p.bool("gelu", "approximate", false)? }),
+        build: |p| {
+            Along::build(Gelu { approximate: p.bool_or("gelu", "approximate", "none", "tanh")? })
+        },
         samples: |s| {
             for approximate in [false, true] {
                 let params = || Params::new().with("approximate", approximate);
@@ -149,7 +151,7 @@ impl Curve for Gelu {
         errors: |bad| {
             let x = bad.ones(&[2], DType::F64);
             let params = Params::new().with("approximate", 2);
-            bad.add([x], params, "approximate is 2, expected true or false");
+            bad.add([x], params, "approximate is 2, expected true (\"tanh\") or false (\"none\")");
             let ints = bad.ones(&[2], DType::I32);
             bad.add([ints], Params::new(), "x has dtype i32, expected a float type");
         },
