@@ -1,5 +1,5 @@
-"""How long the Python package takes to import, and one operation on 16 elements, beside NumPy and
-PyTorch where they are installed: `python benches/bench_python.py` with the package installed from a
+"""How long the Python package takes to import, one operation on 16 elements beside NumPy and PyTorch
+where they are installed, and what it costs to copy or share an array of 64 MiB: `python benches/bench_python.py` with the package installed from a
 release wheel. Every figure is the least of many repetitions.
 """
 
@@ -19,10 +19,9 @@ def import_time(name, repetitions):
     return 1e3 * min(run() for _ in range(repetitions))
 
 
-def nanoseconds(f, repetitions):
+def nanoseconds(f, repetitions, number=2000):
     """The least time of a call, in nanoseconds."""
     timer = timeit.Timer(f)
-    number = 2000
     return 1e9 / number * min(timer.repeat(repetitions, number))
 
 
@@ -92,6 +91,24 @@ def torch_calls(torch):
     }
 
 
+def exchange(ex, np):
+    """Ways in and out for an array of 64 MiB."""
+    array = np.ones(2**24, dtype=np.float32)
+    locked = array.copy()
+    locked.flags.writeable = False
+    x = ex.asarray(array)
+    return {
+        "asarray(array)": lambda: ex.asarray(array),
+        "array.copy()": lambda: array.copy(),
+        "asarray(array, copy=False)": lambda: ex.asarray(array, copy=False),
+        "asarray(read-only array)": lambda: ex.asarray(locked),
+        "from_dlpack(array)": lambda: ex.from_dlpack(array),
+        "numpy.asarray(x)": lambda: np.asarray(x),
+        "numpy.from_dlpack(x)": lambda: np.from_dlpack(x),
+        "numpy.from_dlpack(x, copy=False)": lambda: np.from_dlpack(x, copy=False),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=50)
@@ -109,6 +126,10 @@ def main():
     for call in columns["extensor"]:
         figures = (columns[name].get(call) for name in columns)
         print(f"{call:14}" + "".join(f"{v:10.0f}" if v is not None else f"{'-':>10}" for v in figures))
+    if "numpy" in found:
+        print("\n64 MiB in or out, ms")
+        for call, f in exchange(*map(importlib.import_module, ("extensor", "numpy"))).items():
+            print(f"{call:34}{1e-6 * nanoseconds(f, options.repetitions, 2):10.4f}")
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ pub fn value(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Value> {
         let x = &tensor.get().0;
         if x.is_traced() {
             return Err(PyTypeError::new_err(format!(
-                "{name} is a parameter, by which nothing is differentiated; it cannot be a traced tensor"
+                "{name} is a parameter, by which nothing is differentiated, and the tensor is being; if that is meant, write stop_gradient first"
             )));
         }
         if x.ndim() == 0 {

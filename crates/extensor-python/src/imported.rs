@@ -87,7 +87,10 @@ pub fn is_fixed(object: &Bound<'_, PyAny>) -> PyResult<bool> {
             if writeable.is_none_or(|flag| flag.is_truthy().unwrap_or(true)) {
                 return Ok(false);
             }
-            object.getattr("base")?
+            match object.getattr_opt(pyo3::intern!(py, "base"))? {
+                Some(base) => base,
+                None => return Ok(false),
+            }
         } else if object.is_instance(&py.import("extensor._exchange")?.getattr("Holder")?)? {
             object.getattr("owner")?
         } else if object.is_instance(&py.import("mmap")?.getattr("mmap")?)? {

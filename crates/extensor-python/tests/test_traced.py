@@ -83,7 +83,7 @@ def test_taking_a_number_out_of_a_traced_tensor_is_an_error_that_says_stop_gradi
         WAYS[way](x)
         return x * x
 
-    with pytest.raises(TypeError, match="traced tensor|stop_gradient|Python number"):
+    with pytest.raises(TypeError, match="stop_gradient|Python number"):
         MODES[mode](f)
 
 
