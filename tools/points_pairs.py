@@ -70,16 +70,19 @@ def _(x, n):
             found[i, 0] = factors.value * Num(base, abs(base))
             continue
         base = EXP((m - i) * mp.log(v))
+        # An exponent less a whole number is rounded.
+        exact = float(m - i) == m - i and single(m - i) == (m - i if single(n) == n else single(m - i))
+        rounded = ZERO if exact else abs((m - i) * mp.log(v))
         total, logs = Num(0), Num(mp.log(v), abs(mp.log(v)))
         for q in range(j + 1):
             total = total + math.comb(j, q) * (factors.at(0, q) * logs ** (j - q))
-        found[i, j] = total * Num(base, abs(base))
+        found[i, j] = total * Num(base, abs(base) * (1 + rounded))
     return found
 
 
 WHOLE = ((7.5, 2.0), (-7.5, 2.0), (7.5, -2.0), (6.0, 2.0), (1e8, 3.0), (0.5, 1e-8), (-1e-30, 1.0))
 pair("floor_divide", order=1, extra=WHOLE, infinite=False)(
-    lambda x, y: {(1, 0): Say(0.0), (0, 1): Say(0.0)} if y == 0 else
+    lambda x, y: {(0, 0): NAN} if x == 0 and y == 0 else {(1, 0): Say(0.0), (0, 1): Say(0.0)} if y == 0 else
     {(0, 0): Num(mp.floor(mpf(x) / mpf(y)), abs(mp.floor(mpf(x) / mpf(y)))), (1, 0): Say(0.0), (0, 1): Say(0.0)})
 
 

@@ -1,5 +1,7 @@
 //! `extensor check`.
 
+mod exhaustive;
+
 use crate::output::Output;
 use crate::{explain, file, golden, html, json};
 use extensor::DType;
@@ -34,6 +36,12 @@ pub struct Arguments {
     /// Compare derivatives of order 0 to 3 with the true ones at special points
     #[arg(long, conflicts_with_all = ["golden", "html", "order", "seed"])]
     points: bool,
+    /// Try every number of f16 and bf16, or with --dtype f32 all 2³² of those
+    #[arg(long, conflicts_with_all = ["points", "golden", "html", "order", "seed"])]
+    exhaustive: bool,
+    /// Where all of f32 is taken up after an interruption [default: a file in the cache folder]
+    #[arg(long, value_name = "FILE", requires = "exhaustive")]
+    state: Option<PathBuf>,
     /// Run the golden cases of a folder instead of the catalogue's own checks
     #[arg(long, value_name = "DIR")]
     golden: Option<PathBuf>,
@@ -44,13 +52,18 @@ fn float_dtype(name: &str) -> Result<DType, String> {
     found.ok_or_else(|| "expected f16, bf16, f32 or f64".into())
 }
 
-/// Runs the command; whether everything passed.
-pub fn run(arguments: &Arguments) -> Result<bool, String> {
-    match &arguments.golden {
+/// Runs the command; its exit code.
+pub fn run(arguments: &Arguments) -> Result<u8, String> {
+    let passed = match &arguments.golden {
         Some(folder) => run_golden(arguments, folder),
         None if arguments.points => run_points(arguments),
+        None if arguments.exhaustive && arguments.dtype.contains(&DType::F32) => {
+            return exhaustive::sweep(arguments);
+        }
+        None if arguments.exhaustive => exhaustive::run(arguments),
         None => run_suite(arguments),
-    }
+    };
+    passed.map(|passed| u8::from(!passed))
 }
 
 fn run_suite(arguments: &Arguments) -> Result<bool, String> {
@@ -70,10 +83,7 @@ fn run_suite(arguments: &Arguments) -> Result<bool, String> {
     let started = Instant::now();
     let mut output = Output::default();
     let bar = bar(records.len());
-    output.line(&format!(
-        "{:width$}  {:>6}  {:>15}  {:>9}",
-        "operation", "checks", "error/tolerance", "time"
-    ));
+    output.line(&header(width));
     let mut report = |outcome: &Outcome| {
         bar.suspend(|| describe(&mut output, outcome, width));
         bar.inc(1);
@@ -99,22 +109,50 @@ fn run_points(arguments: &Arguments) -> Result<bool, String> {
     if !arguments.dtype.is_empty() {
         plan.dtypes = arguments.dtype.clone();
     }
+    run_outcomes(arguments, &plan.dtypes.clone(), &mut |report| points::run(&plan, report))
+}
+
+/// A check that tells of one operation after the other.
+type Check<'a> = dyn FnMut(&mut dyn FnMut(&Outcome)) -> extensor::Result<Vec<Outcome>> + 'a;
+
+/// Prints a line for each operation, and how many checks passed and failed.
+fn run_outcomes(
+    arguments: &Arguments,
+    dtypes: &[DType],
+    check: &mut Check<'_>,
+) -> Result<bool, String> {
     let mut output = Output::default();
-    let width = CATALOGUE.iter().map(|r| r.name.len()).max().unwrap_or(0);
-    output.line(&format!(
-        "{:width$}  {:>6}  {:>15}  {:>9}",
-        "operation", "checks", "error/tolerance", "time"
-    ));
-    let mut report = |outcome: &Outcome| describe(&mut output, outcome, width);
-    let outcomes = points::run(&plan, &mut report).map_err(|error| explain(&error))?;
+    let names = CATALOGUE.iter().filter(|r| suite::matches(&arguments.name, r.name));
+    let width = names.map(|r| r.name.len()).max().unwrap_or(0).max("operation".len());
+    output.line(&header(width));
+    let bar = spinner();
+    let mut report = |outcome: &Outcome| {
+        bar.suspend(|| describe(&mut output, outcome, width));
+        bar.set_message(outcome.name);
+        bar.tick();
+    };
+    let outcomes = check(&mut report).map_err(|error| explain(&error))?;
+    bar.finish_and_clear();
     if let Some(path) = &arguments.json {
-        file::write(path, &json::outcomes(&plan.dtypes, &outcomes))?;
+        file::write(path, &json::outcomes(dtypes, &outcomes))?;
     }
     let checks: usize = outcomes.iter().map(|o| o.checks).sum();
     let failed: usize = outcomes.iter().map(|o| o.failed).sum();
     output.line(&format!("{} passed, {failed} failed", checks - failed));
     output.finish()?;
-    Ok(checks > 0 && failed == 0)
+    Ok(!outcomes.is_empty() && outcomes.iter().all(Outcome::passed))
+}
+
+fn header(width: usize) -> String {
+    format!("{:width$}  {:>8}  {:>15}  {:>9}", "operation", "checks", "error/tolerance", "time")
+}
+
+/// A sign of life where the number of operations is not known beforehand.
+fn spinner() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    let style = ProgressStyle::with_template("{spinner} {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar
 }
 
 /// A bar on a terminal; elsewhere it does not show.
@@ -132,7 +170,7 @@ fn describe(output: &mut Output, outcome: &Outcome, width: usize) {
     let Outcome { name, checks, worst, time, .. } = outcome;
     let time = milliseconds(*time);
     let state = if outcome.passed() { "" } else { "  FAILED" };
-    output.line(&format!("{name:width$}  {checks:>6}  {worst:>15.3}  {time:>9}{state}"));
+    output.line(&format!("{name:width$}  {checks:>8}  {worst:>15.3}  {time:>9}{state}"));
     if outcome.checks == 0 {
         output.line("  nothing was checked");
     }

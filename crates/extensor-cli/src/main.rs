@@ -29,6 +29,9 @@ enum Command {
     /// Show what is in a checkpoint or any safetensors file
     Inspect(inspect::Arguments),
     /// Prove the gradient of every operation, or of those named
+    ///
+    /// Exit codes: 0 when all checks passed, 1 when one failed, 130 when --exhaustive --dtype f32 was interrupted (it is taken
+    /// up again by the same command), 2 for any error.
     Check(check::Arguments),
     /// List the operations, or show one of them
     Ops {
@@ -54,7 +57,7 @@ fn main() -> ExitCode {
         Command::Eval(arguments) => eval::run(&arguments).map(passed),
         Command::Predict(arguments) => predict::run(&arguments).map(passed),
         Command::Inspect(arguments) => inspect::run(&arguments).map(passed),
-        Command::Check(arguments) => check::run(&arguments).map(passed),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Ops { name: None } => ops::list().map(passed),
         Command::Ops { name: Some(name) } => ops::show(&name).map(passed),
         Command::Completions { shell } => completions(shell),

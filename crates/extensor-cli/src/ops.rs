@@ -5,7 +5,7 @@ use crate::output::Output;
 use extensor::catalogue::{self, CATALOGUE};
 use extensor::check::suite::samples;
 use extensor::operation::{self, apply, input_name};
-use extensor::record::{Family, Record};
+use extensor::record::{Bound, Family, Record};
 use extensor::samples::Sample;
 use extensor::{DType, Tensor};
 
@@ -61,6 +61,15 @@ pub fn show(name: &str) -> Result<bool, String> {
             _ => "any number of times",
         },
     );
+    if let Some(accuracy) = record.accuracy() {
+        let said = |bound: &Bound| {
+            format!("{} ulp in f32, the worst {} at {:e}", bound.ulps, bound.worst, bound.at)
+        };
+        field("accuracy", &format!("value: {}", said(&accuracy.value)));
+        if record.is_differentiable() {
+            field("", &format!("derivative: {}", said(&accuracy.slope)));
+        }
+    }
     if let Some(sample) = presentable(&samples) {
         output.line("");
         example(&mut output, record, sample).map_err(|error| explain(&error))?;

@@ -177,7 +177,7 @@ impl Session {
         let write = atomic::write(folder.join("config.toml"), |f| f.write_all(config.as_bytes()));
         write.map_err(failed)?;
 
-        let stop = listen()?;
+        let stop = listen("finishing the step, then saving")?;
         let mut progress = Progress::new(
             &settings,
             config,
@@ -228,8 +228,8 @@ impl Session {
     }
 }
 
-/// A flag that Ctrl-C sets; a second Ctrl-C ends the process at once.
-fn listen() -> Result<Arc<AtomicBool>, String> {
+/// A flag that Ctrl-C sets, having said what is done then; a second Ctrl-C ends the process at once.
+pub(crate) fn listen(then: &'static str) -> Result<Arc<AtomicBool>, String> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();
     let handler = move || {
@@ -238,8 +238,7 @@ fn listen() -> Result<Arc<AtomicBool>, String> {
         }
         use std::io::Write;
         // Nobody may be there to read it.
-        let _ =
-            writeln!(std::io::stderr(), "\nfinishing the step, then saving (once more: at once)");
+        let _ = writeln!(std::io::stderr(), "\n{then} (once more: at once)");
     };
     ctrlc::set_handler(handler).map_err(|error| format!("cannot listen for Ctrl-C: {error}"))?;
     Ok(stop)

@@ -34,15 +34,18 @@
 mod arrange;
 mod bits;
 mod differences;
+pub mod exhaustive;
 mod function;
 mod gradient;
 mod judge;
+mod nested;
 mod options;
 pub mod points;
 mod prepare;
 mod report;
 pub mod suite;
 mod taylor;
+mod units;
 
 pub use arrange::{Arrangement, repeated};
 pub use function::{assert_grad, check_grad};

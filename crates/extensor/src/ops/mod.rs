@@ -4,6 +4,7 @@
 //! not know how differentiation is driven, nor how elements are stored. The families are in folders;
 //! what they share is beside this file.
 
+mod accuracy;
 pub(crate) mod calculus;
 pub mod catalogue;
 pub mod operation;

@@ -2,6 +2,7 @@
 //! need to know of it.
 
 use super::Operation;
+pub use super::accuracy::{Accuracy, Bound};
 use super::params::Params;
 use super::samples::{Bad, Sampler};
 use std::fmt;

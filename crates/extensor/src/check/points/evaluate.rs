@@ -1,46 +1,8 @@
 //! A derivative of a case at all of its points at once, by any nesting of the two modes.
 
 use super::table::{Case, Form, Point};
-use crate::autodiff::{jvp, vjp};
+use crate::check::nested::{Mode, nested};
 use crate::{DType, Error, Result, Tensor, ops};
-
-/// Which modes to nest.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Mode {
-    /// None: the value.
-    Value,
-    /// Gradients of gradients.
-    Reverse,
-    /// Derivatives along tangents of derivatives along tangents.
-    Forward,
-    /// Derivatives along tangents of a gradient.
-    Mixed,
-}
-
-impl Mode {
-    /// The modes in which a derivative of an order is taken.
-    pub fn of(order: usize) -> &'static [Mode] {
-        match order {
-            0 => &[Mode::Value],
-            1 => &[Mode::Reverse, Mode::Forward],
-            _ => &[Mode::Reverse, Mode::Forward, Mode::Mixed],
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Value => "value",
-            Mode::Reverse => "reverse",
-            Mode::Forward => "forward",
-            Mode::Mixed => "forward over reverse",
-        }
-    }
-
-    /// Whether the differentiation that has `inside` more within it is in forward mode.
-    fn forward(self, inside: usize) -> bool {
-        self == Mode::Forward || self == Mode::Mixed && inside > 0
-    }
-}
 
 /// The orders in which to differentiate `times[0]` times by the first number and `times[1]` times by
 /// the second.
@@ -85,27 +47,7 @@ pub(super) fn derivative(
         ops::cast(&Tensor::from_vec(values, [points.len()])?, dtype)
     };
     let args: Vec<Tensor> = (0..numbers).map(column).collect::<Result<_>>()?;
-    Ok(nested(case, &args, sequence, mode)?.to_f64_vec())
-}
-
-/// The derivative at tensors that may be being differentiated themselves. Each is of all points at
-/// once: they do not depend on each other, so the sum of a derivative's rows is the derivative.
-fn nested(case: &Case, args: &[Tensor], sequence: &[usize], mode: Mode) -> Result<Tensor> {
-    let Some((&which, inside)) = sequence.split_last() else {
-        return call(case, args);
-    };
-    let f = |x: &Tensor| {
-        let mut args = args.to_vec();
-        args[which] = x.clone();
-        nested(case, &args, inside, mode)
-    };
-    let x = &args[which];
-    let ones = Tensor::ones(x.shape().clone(), x.dtype())?;
-    if mode.forward(inside.len()) {
-        return Ok(jvp(f, x, &ones)?.1);
-    }
-    let (_, pullback) = vjp(f, x)?;
-    pullback.call_once(&ones)
+    Ok(nested(&|args| call(case, args), &args, sequence, mode)?.to_f64_vec())
 }
 
 /// The operation, of columns of numbers.

@@ -2,23 +2,24 @@
 
 use super::table::Want;
 use crate::DType;
+use crate::check::units::{floor, smallest_normal, ulp, ulps};
 
-/// The error of `got` in units of what is allowed for a derivative of this order, or what is wrong.
+/// The error of `got` in units of what is allowed for a derivative of this order at a point of which
+/// the coarsest number is known to `coarseness`, or what is wrong.
 pub(super) fn judge(
     got: f64,
     want: &Want,
     order: usize,
+    coarseness: f64,
     dtype: DType,
 ) -> std::result::Result<f64, String> {
     let most = dtype.max_finite();
-    let (value, size, ulps) = match *want {
+    let (value, size, units) = match *want {
         Want::Finite if got.is_finite() => return Ok(0.0),
         Want::Finite => return Err(format!("got {got:?}, want a finite number")),
         Want::Convention(value) if value.abs() > most && !got.is_nan() => return Ok(0.0),
         Want::Convention(value) => (value, None, 4.0),
-        Want::True(value, size) => {
-            (value, size, if order == 0 { 4.0 } else { 16.0 * (order + 1) as f64 })
-        }
+        Want::True(value, size) => (value, size, ulps(order)),
     };
     if value.is_nan() {
         return if got.is_nan() { Ok(0.0) } else { Err(format!("got {got:?}, want NaN")) };
@@ -28,8 +29,10 @@ pub(super) fn judge(
     if size > most && !got.is_finite() {
         return Ok(0.0); // Terms that cancel, neither of which fits.
     }
-    let floor = smallest_normal(dtype) * if order == 0 { 1024.0 * dtype.epsilon() } else { 1.0 };
-    let allowed = ulps * ulp(value, dtype) + 2.0 * unit * size + floor;
+    let mut allowed = units * ulp(value, dtype) + 2.0 * unit * size + floor(order, dtype);
+    if order > 0 && value.is_finite() {
+        allowed += coarseness * value.abs();
+    }
     let wrong = || Err(format!("got {got:e}, want {value:e} ± {allowed:.1e}"));
     // A true value at the edge of the range may be rounded to either side of it.
     let overflows = value.abs() + allowed > most;
@@ -43,18 +46,10 @@ pub(super) fn judge(
     if ratio <= 1.0 { Ok(ratio) } else { wrong() }
 }
 
-/// The distance of a dtype's numbers at `x`.
-fn ulp(x: f64, dtype: DType) -> f64 {
-    let size = x.abs().clamp(smallest_normal(dtype), dtype.max_finite());
-    let power = f64::from_bits(size.to_bits() & (0x7ff << 52));
-    power * dtype.epsilon()
-}
-
-/// The smallest number that has all of a dtype's digits.
-fn smallest_normal(dtype: DType) -> f64 {
-    match dtype {
-        DType::F64 => f64::MIN_POSITIVE,
-        DType::F16 => half::f16::MIN_POSITIVE.to_f64(),
-        _ => f64::from(f32::MIN_POSITIVE),
-    }
+/// How few digits the numbers of a point have, of which there are several: the distance to the next number
+/// relative to the coarsest of them, if it is subnormal, else 0.
+pub(super) fn coarseness(at: &[f64], dtype: DType) -> f64 {
+    let subnormal = |x: &&f64| **x != 0.0 && x.abs() < smallest_normal(dtype);
+    let coarse = at.iter().filter(subnormal).map(|x| ulp(*x, dtype) / x.abs());
+    if at.len() > 1 { coarse.fold(0.0, f64::max) } else { 0.0 }
 }

@@ -18,7 +18,11 @@
 //! - twice `u` times the size of the terms, where terms cancel: the table has, for those entries alone,
 //!   the running error bound of the definition evaluated step by step. Where the backward rule by specification starts
 //!   from the rounded output (`y(1 − y)`), that output's rounding is part of it, and no more than that;
-//! - the smallest normal number, for derivatives: where a factor underflows its digits are gone.
+//! - the smallest normal number, for derivatives: where a factor underflows its digits are gone; for values
+//!   1024 times the smallest number, since what vanishes does so before its factor is that large;
+//! - with several numbers, a subnormal one of which has few digits: as much, relatively, as these digits leave open.
+//!
+//! Where terms that cancel do not fit the dtype themselves, a result that is not finite is right too.
 //!
 //! Where a function has no derivative the specification's convention stands in the table, for the first order only.
 
@@ -26,11 +30,11 @@ mod evaluate;
 mod judge;
 mod table;
 
+use super::nested::Mode;
 use super::suite::{Log, Outcome, matches};
 use crate::catalogue::CATALOGUE;
 use crate::record::{Class, Record};
 use crate::{DType, Error, Result};
-use evaluate::Mode;
 use std::time::Instant;
 use table::Case;
 
@@ -118,17 +122,18 @@ fn examine<'a>(
 /// Compares all derivatives of a case in a dtype.
 fn check(log: &mut Log, case: &Case, dtype: DType) -> std::result::Result<(), String> {
     let points = case.points_in(dtype);
-    let words = |e: Error| e.to_string();
-    for (k, index) in case.indices.iter().enumerate() {
-        for mode in Mode::of(index.iter().sum()) {
-            for order in evaluate::sequences(*index) {
-                let got =
-                    evaluate::derivative(case, &points, dtype, &order, *mode).map_err(words)?;
-                for (point, got) in points.iter().zip(got) {
+    for (k, times) in case.indices.iter().enumerate() {
+        let order = times.iter().sum();
+        for &mode in Mode::of(order) {
+            for sequence in evaluate::sequences(*times) {
+                let found = evaluate::derivative(case, &points, dtype, &sequence, mode);
+                for (point, got) in points.iter().zip(found.map_err(|e| e.to_string())?) {
                     let Some(want) = point.wants.get(k).and_then(Option::as_ref) else { continue };
-                    let at =
-                        || format!("{case} at {point}, {}, in {dtype}", evaluate::name(&order));
-                    log.measure(mode.name(), at, judge::judge(got, want, order.len(), dtype));
+                    let what = evaluate::name(&sequence);
+                    let at = || format!("{case} at {point}, {what}, in {dtype}");
+                    let coarseness = judge::coarseness(&point.at, dtype);
+                    let verdict = judge::judge(got, want, order, coarseness, dtype);
+                    log.measure(mode.name(), at, verdict);
                 }
             }
         }

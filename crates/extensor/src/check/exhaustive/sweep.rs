@@ -1,0 +1,288 @@
+//! All numbers of `f32`, in pieces.
+
+use super::subject::Subject;
+use super::{fail, records};
+use crate::check::nested::Mode;
+use crate::check::units::{floor, ulp};
+use crate::{DType, Error, Result, Tensor};
+use extensor_kernels::par::{threads, with_threads};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many bit patterns there are.
+const ALL: u64 = 1 << 32;
+/// So many are tried between two looks at the clock.
+const BLOCK: u64 = 1 << 22;
+/// So many at once: what they take fits a second-level cache.
+const PIECE: u64 = 1 << 15;
+/// The first line of a saved sweep.
+const HEADER: &str = "extensor check --exhaustive --dtype f32, 1";
+
+/// The largest error and where it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worst {
+    /// In units of the last place; infinite where one of the two is not a number or not finite.
+    pub ulps: f64,
+    /// The input.
+    pub at: f32,
+}
+
+impl Worst {
+    const NONE: Worst = Worst { ulps: 0.0, at: 0.0 };
+
+    /// The larger of the two; of equal ones that with the smaller bits, whoever found it first.
+    fn or(self, other: Worst) -> Worst {
+        let larger = other.ulps > self.ulps
+            || other.ulps == self.ulps && other.at.to_bits() < self.at.to_bits();
+        if larger { other } else { self }
+    }
+}
+
+/// What a sweep has found of an operation with a set of parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The operation's name.
+    pub name: &'static str,
+    /// Its name and parameters.
+    pub title: String,
+    /// How many of the 2³² inputs were tried.
+    pub tried: u64,
+    /// The worst value.
+    pub value: Worst,
+    /// The worst first derivative, if there is one.
+    pub slope: Option<Worst>,
+    /// Stands for what the operation computes: another one means other results.
+    fingerprint: u64,
+}
+
+impl Found {
+    /// Whether all inputs were tried.
+    pub fn is_complete(&self) -> bool {
+        self.tried == ALL
+    }
+}
+
+/// Tries all 2³² numbers of `f32`: the value and the first derivative of operations of one number
+/// against the same operation in `f64`, in units of the last place.
+///
+/// The error of a value `y` is in units of the last place of `y`, that of a derivative `y′` in those of the
+/// larger of `y′` and `x·y″/16`: near a zero of `y′` its terms are larger than itself. What underflow on the way may do
+/// (see [`points`](crate::check::points)) is not counted.
+///
+/// ```
+/// use extensor::check::exhaustive::Sweep;
+///
+/// let mut sweep = Sweep::new("sqrt")?;
+/// sweep.step()?; // a few million of them
+/// let saved = sweep.save();
+/// let again = Sweep::resume("sqrt", &saved)?;
+/// assert_eq!(again.tried(), sweep.tried());
+/// assert!(again.found()[0].value.ulps <= 0.5);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub struct Sweep {
+    subjects: Vec<Subject>,
+    found: Vec<Found>,
+}
+
+impl Sweep {
+    /// A sweep over the operations of one number that a pattern names.
+    pub fn new(filter: &str) -> Result<Sweep> {
+        let subjects: Vec<Subject> = records(filter)?.into_iter().flat_map(Subject::of).collect();
+        let found = subjects.iter().map(|subject| {
+            let slope = subject.record.is_differentiable().then_some(Worst::NONE);
+            Ok(Found {
+                name: subject.record.name,
+                title: subject.to_string(),
+                tried: 0,
+                value: Worst::NONE,
+                slope,
+                fingerprint: fingerprint(subject)?,
+            })
+        });
+        let found = found.collect::<Result<_>>()?;
+        Ok(Sweep { subjects, found })
+    }
+
+    /// Takes up what [`save`](Sweep::save) wrote: for the operations that the pattern names and that still
+    /// compute what they did.
+    pub fn resume(filter: &str, saved: &str) -> Result<Sweep> {
+        let mut sweep = Sweep::new(filter)?;
+        let mut lines = saved.lines();
+        if lines.next() != Some(HEADER) {
+            return Err(fail("the saved state is not one of this check".into()));
+        }
+        for line in lines {
+            let (title, rest) = line.split_once('\t').ok_or_else(|| damaged(line))?;
+            let words: Vec<u64> = rest
+                .split(' ')
+                .map(|w| u64::from_str_radix(w, 16).map_err(|_| damaged(line)))
+                .collect::<Result<_>>()?;
+            let &[fingerprint, tried, ref worst @ ..] = words.as_slice() else {
+                return Err(damaged(line));
+            };
+            let worst = |k: usize| -> Result<Worst> {
+                let (Some(ulps), Some(at)) = (worst.get(2 * k), worst.get(2 * k + 1)) else {
+                    return Err(damaged(line));
+                };
+                let at = u32::try_from(*at).map_err(|_| damaged(line))?;
+                Ok(Worst { ulps: f64::from_bits(*ulps), at: f32::from_bits(at) })
+            };
+            if tried > ALL || !tried.is_multiple_of(BLOCK) {
+                return Err(damaged(line));
+            }
+            let same = |f: &&mut Found| f.title == title && f.fingerprint == fingerprint;
+            if let Some(found) = sweep.found.iter_mut().find(same) {
+                (found.tried, found.value) = (tried, worst(0)?);
+                found.slope = found.slope.map(|_| worst(1)).transpose()?;
+            }
+        }
+        Ok(sweep)
+    }
+
+    /// All that was found, as text.
+    pub fn save(&self) -> String {
+        let mut text = format!("{HEADER}\n");
+        for found in &self.found {
+            let Found { title, tried, value, slope, fingerprint, .. } = found;
+            let _ = write!(text, "{title}\t{fingerprint:x} {tried:x}");
+            for Worst { ulps, at } in [Some(value), slope.as_ref()].into_iter().flatten() {
+                let _ = write!(text, " {:x} {:x}", ulps.to_bits(), at.to_bits());
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// How many inputs were tried, of all operations together.
+    pub fn tried(&self) -> u64 {
+        self.found.iter().map(|f| f.tried).sum()
+    }
+
+    /// How many there are.
+    pub fn total(&self) -> u64 {
+        self.found.len() as u64 * ALL
+    }
+
+    /// What was found, for each operation and set of parameters.
+    pub fn found(&self) -> &[Found] {
+        &self.found
+    }
+
+    /// The operation that is being tried; `None` when all are.
+    pub fn current(&self) -> Option<&Found> {
+        self.found.iter().find(|f| !f.is_complete())
+    }
+
+    /// Tries the next few million inputs, on all threads; whether any are left.
+    pub fn step(&mut self) -> Result<bool> {
+        let Some(k) = self.found.iter().position(|f| !f.is_complete()) else {
+            return Ok(false);
+        };
+        let (subject, found) = (&self.subjects[k], &mut self.found[k]);
+        let start = found.tried;
+        let next = AtomicUsize::new(0);
+        let known = (found.value, found.slope);
+        let work = || -> Result<(Worst, Option<Worst>)> {
+            let mut worst = known;
+            loop {
+                let piece = next.fetch_add(1, Ordering::Relaxed) as u64;
+                if piece * PIECE >= BLOCK {
+                    return Ok(worst);
+                }
+                // Every pattern below 2³² fits.
+                let first = (start + piece * PIECE) as u32;
+                with_threads(1, || try_piece(subject, first, &mut worst))?;
+            }
+        };
+        let results: Vec<Result<_>> = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads()).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().map(|w| w.join().unwrap_or_else(|_| Err(panicked()))).collect()
+        });
+        for result in results {
+            let (value, slope) = result?;
+            found.value = found.value.or(value);
+            found.slope = found.slope.and_then(|a| slope.map(|b| a.or(b)));
+        }
+        found.tried += BLOCK;
+        Ok(self.current().is_some())
+    }
+}
+
+fn damaged(line: &str) -> Error {
+    fail(format!("the saved state is damaged at {line:?}"))
+}
+
+fn panicked() -> Error {
+    fail("an operation panicked".into())
+}
+
+/// The operation's value and first derivative at numbers from all over the range, as one number.
+fn fingerprint(subject: &Subject) -> Result<u64> {
+    let numbers: Vec<f32> =
+        (0..=u16::MAX).map(|k| f32::from_bits(u32::from(k) << 16 | 0x55aa)).collect();
+    let x = Tensor::from_vec(numbers, [1 << 16])?;
+    let y = subject.call(&x)?;
+    let mut all = vec![y.to_vec::<f32>()?];
+    if subject.record.is_differentiable() {
+        all.push(subject.slope(&x, &y)?.to_vec()?);
+    }
+    // FNV-1a, word by word.
+    let words = all
+        .into_iter()
+        .flatten()
+        .map(|v| if v.is_nan() { u64::MAX } else { u64::from(v.to_bits()) });
+    Ok(words.fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01b3)))
+}
+
+/// Tries the numbers whose bits start at `first`.
+fn try_piece(subject: &Subject, first: u32, worst: &mut (Worst, Option<Worst>)) -> Result<()> {
+    let numbers: Vec<f32> = (0..PIECE as u32).map(|k| f32::from_bits(first + k)).collect();
+    let x = Tensor::from_slice(&numbers, [numbers.len()])?;
+    let wide = Subject::widened(&x)?;
+    let y = subject.call(&x)?;
+    let truth = subject.call(&wide)?;
+    let error = |got: &[f32], want: &[f64], k: usize, order: usize, scale: f64| Worst {
+        ulps: ulps_apart(f64::from(got[k]), want[k], order, scale),
+        at: numbers[k],
+    };
+    let (got, want) = (y.to_vec::<f32>()?, truth.to_vec::<f64>()?);
+    for k in 0..got.len() {
+        worst.0 = worst.0.or(error(&got, &want, k, 0, 0.0));
+    }
+    let Some(slope) = &mut worst.1 else { return Ok(()) };
+    // A rule that reads the output is given the same one.
+    let got = subject.slope(&x, &y)?.to_vec::<f32>()?;
+    let want = subject.slope(&wide, &Subject::widened(&y)?)?.to_vec::<f64>()?;
+    let plain = (0..got.len()).map(|k| error(&got, &want, k, 1, 0.0)).fold(Worst::NONE, Worst::or);
+    if plain.ulps < slope.ulps {
+        return Ok(()); // Measured by a larger unit it would be smaller still.
+    }
+    let second = subject.derivative(&wide, 2, Mode::Reverse)?.to_vec::<f64>()?;
+    for k in 0..got.len() {
+        let scale = (f64::from(numbers[k]) * second[k]).abs() / 16.0;
+        let scale = if scale.is_finite() { scale } else { 0.0 };
+        *slope = slope.or(error(&got, &want, k, 1, scale));
+    }
+    Ok(())
+}
+
+/// How far apart two results are, in units of the last place of `want` or of `scale`, whichever is
+/// larger.
+#[inline]
+fn ulps_apart(got: f64, want: f64, order: usize, scale: f64) -> f64 {
+    /// What the next number after the largest would be.
+    const OVER: f64 = 340282366920938463463374607431768211456.0;
+    if got == want {
+        return 0.0;
+    }
+    if got.is_nan() || want.is_nan() {
+        return if got.is_nan() && want.is_nan() { 0.0 } else { f64::INFINITY };
+    }
+    if want.abs() > OVER * (1.0 + 1e-5) && got.is_finite() {
+        return f64::INFINITY; // Overflow is to be seen.
+    }
+    let (got, want) = (got.clamp(-OVER, OVER), want.clamp(-OVER, OVER));
+    let distance = ((got - want).abs() - floor(order, DType::F32)).max(0.0);
+    distance / ulp(want.abs().max(scale), DType::F32)
+}
