@@ -42,6 +42,9 @@ pub struct Arguments {
     /// Where all of f32 is taken up after an interruption [default: a file in the cache folder]
     #[arg(long, value_name = "FILE", requires = "exhaustive")]
     state: Option<PathBuf>,
+    /// Of all numbers of f32 try one piece in so many: a quick look
+    #[arg(long, value_name = "N", requires = "exhaustive", conflicts_with = "state")]
+    every: Option<u64>,
     /// Run the golden cases of a folder instead of the catalogue's own checks
     #[arg(long, value_name = "DIR")]
     golden: Option<PathBuf>,

@@ -32,11 +32,16 @@ pub(super) fn sweep(arguments: &Arguments) -> Result<u8, String> {
     if arguments.json.is_some() {
         return Err("--json goes with f16 and bf16; all of f32 is in the file of --state".into());
     }
-    let path = match &arguments.state {
-        Some(path) => path.clone(),
-        None => default_state()?,
+    let (mut sweep, path) = match (arguments.every, &arguments.state) {
+        (Some(every), _) => {
+            (Sweep::sampled(&arguments.name, every).map_err(|error| explain(&error))?, None)
+        }
+        (None, Some(path)) => (begin(&arguments.name, path)?, Some(path.clone())),
+        (None, None) => {
+            let path = default_state()?;
+            (begin(&arguments.name, &path)?, Some(path))
+        }
     };
-    let mut sweep = begin(&arguments.name, &path)?;
     let stop = listen("saving the state")?;
     let bar = bar(&sweep);
     let mut saved = Instant::now();
@@ -46,21 +51,28 @@ pub(super) fn sweep(arguments: &Arguments) -> Result<u8, String> {
         bar.set_position(sweep.tried());
         bar.set_message(sweep.current().map_or(String::new(), |f| f.title.clone()));
         if saved.elapsed() > SAVED {
-            file::write(&path, &sweep.save())?;
+            save(&sweep, path.as_deref())?;
             saved = Instant::now();
         }
     }
     bar.finish_and_clear();
-    file::write(&path, &sweep.save())?;
+    save(&sweep, path.as_deref())?;
     let mut output = Output::default();
     let failed = report(&mut output, &sweep);
     if more {
-        let (tried, total) = (sweep.tried() as f64, sweep.total() as f64);
-        let (share, path) = (100.0 * tried / total, path.display());
-        output.line(&format!("interrupted at {share:.2} %; the same command goes on from {path}"));
+        let share = 100.0 * sweep.tried() as f64 / sweep.total() as f64;
+        let rest = path.map_or(String::new(), |path| {
+            format!("; the same command goes on from {}", path.display())
+        });
+        output.line(&format!("interrupted at {share:.2} %{rest}"));
     }
     output.finish()?;
     Ok(if more { INTERRUPTED } else { u8::from(failed > 0) })
+}
+
+/// Writes the state, where there is a place for it.
+fn save(sweep: &Sweep, path: Option<&Path>) -> Result<(), String> {
+    path.map_or(Ok(()), |path| file::write(path, &sweep.save()))
 }
 
 /// A new sweep, or the one that the file has.

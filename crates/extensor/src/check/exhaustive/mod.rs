@@ -21,7 +21,7 @@ mod sixteen;
 mod subject;
 mod sweep;
 
-use super::suite::{Log, Outcome, matches};
+use super::suite::{Build, Log, Outcome, matches};
 use crate::catalogue::CATALOGUE;
 use crate::record::Record;
 use crate::{DType, Error, Result};
@@ -81,17 +81,23 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Outcome)) -> Result<Vec<Outcom
         )));
     }
     let outcomes = records(&plan.filter)?.into_iter().map(|record| {
-        let started = Instant::now();
-        let mut log = Log::default();
-        for subject in Subject::of(record) {
-            for &dtype in &plan.dtypes {
-                let at = || format!("{subject} in {dtype}");
-                log.guarded("runs", at, |log| sixteen::check(log, &subject, dtype));
-            }
-        }
-        let outcome = log.outcome(record, started.elapsed());
+        let outcome = examine(record, plan, &|params| record.operation(params));
         progress(&outcome);
         outcome
     });
     Ok(outcomes.collect())
+}
+
+/// Tries what `build` makes in the place of a record's own operation, such as one with an error planted in
+/// it.
+pub fn examine(record: &'static Record, plan: &Plan, build: Build<'_>) -> Outcome {
+    let started = Instant::now();
+    let mut log = Log::default();
+    for subject in Subject::of(record, build) {
+        for &dtype in &plan.dtypes {
+            let at = || format!("{subject} in {dtype}");
+            log.guarded("runs", at, |log| sixteen::check(log, &subject, dtype));
+        }
+    }
+    log.outcome(record, started.elapsed())
 }

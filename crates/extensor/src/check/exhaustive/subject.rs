@@ -1,8 +1,8 @@
 //! An operation of one number, with parameters.
 
 use crate::check::nested::{Mode, nested};
-use crate::check::suite::samples;
-use crate::operation::backward;
+use crate::check::suite::{Build, samples};
+use crate::operation::{apply_one, backward};
 use crate::params::Params;
 use crate::record::{Class, Count, Record};
 use crate::{DType, Error, Operation, Result, Tensor, ops};
@@ -31,7 +31,7 @@ impl fmt::Display for Subject {
 
 impl Subject {
     /// An operation with each set of parameters that its samples have.
-    pub fn of(record: &'static Record) -> Vec<Subject> {
+    pub fn of(record: &'static Record, build: Build<'_>) -> Vec<Subject> {
         let mut all: Vec<Params> = Vec::new();
         for sample in samples(record, 0) {
             if sample.inputs.len() == 1 && !all.contains(&sample.params) {
@@ -43,15 +43,14 @@ impl Subject {
             [vec![record.name.to_string()], words].concat().join(" ")
         };
         let made = all.iter().filter_map(|params| {
-            let op = record.operation(params).ok()?;
+            let op = build(params).ok()?;
             Some(Subject { record, op, title: named(params) })
         });
         made.collect()
     }
 
     pub fn call(&self, x: &Tensor) -> Result<Tensor> {
-        let mut outputs = crate::operation::apply(&*self.op, &[x])?;
-        Ok(outputs.swap_remove(0))
+        apply_one(&*self.op, &[x])
     }
 
     /// The derivative of an order in a mode.

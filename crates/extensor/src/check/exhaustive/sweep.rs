@@ -4,6 +4,7 @@ use super::subject::Subject;
 use super::{fail, records};
 use crate::check::nested::Mode;
 use crate::check::units::{floor, ulp};
+use crate::record::Record;
 use crate::{DType, Error, Result, Tensor};
 use extensor_kernels::par::{threads, with_threads};
 use std::fmt::Write as _;
@@ -45,7 +46,7 @@ pub struct Found {
     pub name: &'static str,
     /// Its name and parameters.
     pub title: String,
-    /// How many of the 2³² inputs were tried.
+    /// How many of the 2³² inputs were tried (or passed over, in a quick look).
     pub tried: u64,
     /// The worst value.
     pub value: Worst,
@@ -83,12 +84,15 @@ impl Found {
 pub struct Sweep {
     subjects: Vec<Subject>,
     found: Vec<Found>,
+    /// One piece in so many is tried.
+    every: u64,
 }
 
 impl Sweep {
     /// A sweep over the operations of one number that a pattern names.
     pub fn new(filter: &str) -> Result<Sweep> {
-        let subjects: Vec<Subject> = records(filter)?.into_iter().flat_map(Subject::of).collect();
+        let of = |record: &'static Record| Subject::of(record, &|p| record.operation(p));
+        let subjects: Vec<Subject> = records(filter)?.into_iter().flat_map(of).collect();
         let found = subjects.iter().map(|subject| {
             let slope = subject.record.is_differentiable().then_some(Worst::NONE);
             Ok(Found {
@@ -101,7 +105,16 @@ impl Sweep {
             })
         });
         let found = found.collect::<Result<_>>()?;
-        Ok(Sweep { subjects, found })
+        Ok(Sweep { subjects, found, every: 1 })
+    }
+
+    /// A quick look: of the pieces that the numbers are tried in, 32,768 neighbours each, only one in
+    /// `every`.
+    pub fn sampled(filter: &str, every: u64) -> Result<Sweep> {
+        if every == 0 {
+            return Err(fail("one piece in 0 cannot be tried".into()));
+        }
+        Ok(Sweep { every, ..Sweep::new(filter)? })
     }
 
     /// Takes up what [`save`](Sweep::save) wrote: for the operations that the pattern names and that still
@@ -180,7 +193,7 @@ impl Sweep {
             return Ok(false);
         };
         let (subject, found) = (&self.subjects[k], &mut self.found[k]);
-        let start = found.tried;
+        let (start, every) = (found.tried, self.every);
         let next = AtomicUsize::new(0);
         let known = (found.value, found.slope);
         let work = || -> Result<(Worst, Option<Worst>)> {
@@ -191,8 +204,10 @@ impl Sweep {
                     return Ok(worst);
                 }
                 // Every pattern below 2³² fits.
-                let first = (start + piece * PIECE) as u32;
-                with_threads(1, || try_piece(subject, first, &mut worst))?;
+                let first = start + piece * PIECE;
+                if (first / PIECE).is_multiple_of(every) {
+                    with_threads(1, || try_piece(subject, first as u32, &mut worst))?;
+                }
             }
         };
         let results: Vec<Result<_>> = std::thread::scope(|scope| {

@@ -2,7 +2,8 @@
 
 use super::table::{Case, Form, Point};
 use crate::check::nested::{Mode, nested};
-use crate::{DType, Error, Result, Tensor, ops};
+use crate::operation::apply_one;
+use crate::{DType, Operation, Result, Tensor, ops};
 
 /// The orders in which to differentiate `times[0]` times by the first number and `times[1]` times by
 /// the second.
@@ -36,6 +37,7 @@ pub(super) fn name(sequence: &[usize]) -> String {
 /// The derivative by the numbers of `sequence`, one after the other, at each point.
 pub(super) fn derivative(
     case: &Case,
+    op: &dyn Operation,
     points: &[Point],
     dtype: DType,
     sequence: &[usize],
@@ -47,39 +49,26 @@ pub(super) fn derivative(
         ops::cast(&Tensor::from_vec(values, [points.len()])?, dtype)
     };
     let args: Vec<Tensor> = (0..numbers).map(column).collect::<Result<_>>()?;
-    Ok(nested(&|args| call(case, args), &args, sequence, mode)?.to_f64_vec())
+    Ok(nested(&|args| call(case.form, op, args), &args, sequence, mode)?.to_f64_vec())
 }
 
 /// The operation, of columns of numbers.
-fn call(case: &Case, args: &[Tensor]) -> Result<Tensor> {
-    let Case { record, params, form, .. } = case;
-    let one = |inputs: &[&Tensor]| -> Result<Tensor> {
-        let mut outputs = record.call(inputs, params)?;
-        if outputs.is_empty() {
-            let (expected, got) = ("an output".into(), "none".into());
-            return Err(Error::Inputs { op: record.name, expected, got });
-        }
-        Ok(outputs.swap_remove(0))
-    };
-    match *form {
-        Form::Inputs { .. } => one(&args.iter().collect::<Vec<_>>()),
+fn call(form: Form, op: &dyn Operation, args: &[Tensor]) -> Result<Tensor> {
+    match form {
+        Form::Inputs { .. } => apply_one(op, &args.iter().collect::<Vec<_>>()),
         Form::Chosen(chosen) => {
             let condition = Tensor::full(args[0].shape().clone(), f64::from(chosen), DType::Bool)?;
-            one(&[&condition, &args[0], &args[1]])
+            apply_one(op, &[&condition, &args[0], &args[1]])
         }
         Form::Row { zero, element } => {
             let mut row = args.to_vec();
             if zero {
                 row.push(Tensor::zeros(args[0].shape().clone(), args[0].dtype())?);
             }
-            let y = one(&[&ops::stack(&row, 1)?])?;
-            match element {
-                Some(k) => {
-                    let at = Tensor::scalar(k as i64);
-                    ops::reshape(&ops::take(&y, &ops::reshape(&at, [1i64])?, 1)?, args[0].shape())
-                }
-                None => Ok(y),
-            }
+            let y = apply_one(op, &[&ops::stack(&row, 1)?])?;
+            let Some(k) = element else { return Ok(y) };
+            let at = ops::reshape(&Tensor::scalar(k as i64), [1i64])?;
+            ops::reshape(&ops::take(&y, &at, 1)?, args[0].shape())
         }
     }
 }

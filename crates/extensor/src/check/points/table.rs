@@ -13,6 +13,7 @@ static TABLE: &[u8] = include_bytes!("table.txt.gz");
 /// A function of one or two numbers, and the points at which it is known.
 pub(super) struct Case {
     pub record: &'static Record,
+    /// Its parameters, those that all operations here have among them.
     pub params: Params,
     pub form: Form,
     /// The derivatives in the table: how often by each number.
