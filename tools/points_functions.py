@@ -82,7 +82,8 @@ def logarithm(name, value, base, shift=0):
         if d < 0:
             raise Outside
         if d == 0:
-            return [Num(-mp.inf), Say(to_float(scale * 10**10))]
+            sign = math.copysign(1, x) if shift == 0 else 1
+            return [Num(-mp.inf), Say(to_float(scale * 10**10 * sign))]
         return [Num(y, abs(y)) for y in (value(mpf(x)), scale / d, -scale / d**2, 2 * scale / d**3)]
     unary(name, points=(-1.0,) if shift else (), extra=(-0.75,) if shift else ())(f)
 

@@ -1,5 +1,6 @@
 //! How near the truth operations of one number are in `f32`: measured at all 2³² inputs, by
-//! `extensor check --exhaustive --dtype f32`, which prints these lines and fails where one is exceeded.
+//! `extensor check --exhaustive --dtype f32`, which fails where a bound is exceeded; `tools/accuracy.py` writes
+//! the lines.
 
 use super::record::Record;
 
@@ -38,8 +39,8 @@ macro_rules! table {
     ($($name:literal: $value:literal, $worst:literal at $at:literal; $slope:literal, $steepest:literal at $there:literal;)*) => {
         &[$(Accuracy {
             name: $name,
-            value: Bound { ulps: $value, worst: $worst, at: $at },
-            slope: Bound { ulps: $slope, worst: $steepest, at: $there },
+            value: Bound { ulps: $value as f64, worst: $worst as f64, at: $at },
+            slope: Bound { ulps: $slope as f64, worst: $steepest as f64, at: $there },
         },)*]
     };
 }

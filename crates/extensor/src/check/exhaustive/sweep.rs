@@ -39,6 +39,9 @@ impl Worst {
     }
 }
 
+/// The worst value and, if there is one, the worst derivative.
+type Pair = (Worst, Option<Worst>);
+
 /// What a sweep has found of an operation with a set of parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
@@ -187,6 +190,19 @@ impl Sweep {
         self.found.iter().find(|f| !f.is_complete())
     }
 
+    /// The errors at one input, of the value and of the derivative (0 if there is none): the largest of
+    /// all operations and parameters.
+    pub fn at(&self, x: f32) -> Result<(f64, f64)> {
+        let (mut value, mut slope) = (0.0f64, 0.0f64);
+        for (subject, found) in self.subjects.iter().zip(&self.found) {
+            let mut worst = (Worst::NONE, found.slope.map(|_| Worst::NONE));
+            try_numbers(subject, &[x], &mut worst)?;
+            value = value.max(worst.0.ulps);
+            slope = slope.max(worst.1.map_or(0.0, |s| s.ulps));
+        }
+        Ok((value, slope))
+    }
+
     /// Tries the next few million inputs, on all threads; whether any are left.
     pub fn step(&mut self) -> Result<bool> {
         let Some(k) = self.found.iter().position(|f| !f.is_complete()) else {
@@ -196,17 +212,18 @@ impl Sweep {
         let (start, every) = (found.tried, self.every);
         let next = AtomicUsize::new(0);
         let known = (found.value, found.slope);
-        let work = || -> Result<(Worst, Option<Worst>)> {
+        let work = || -> Result<Pair> {
             let mut worst = known;
             loop {
                 let piece = next.fetch_add(1, Ordering::Relaxed) as u64;
                 if piece * PIECE >= BLOCK {
                     return Ok(worst);
                 }
-                // Every pattern below 2³² fits.
                 let first = start + piece * PIECE;
                 if (first / PIECE).is_multiple_of(every) {
-                    with_threads(1, || try_piece(subject, first as u32, &mut worst))?;
+                    let numbers: Vec<f32> =
+                        (0..PIECE).map(|k| f32::from_bits((first + k) as u32)).collect();
+                    with_threads(1, || try_numbers(subject, &numbers, &mut worst))?;
                 }
             }
         };
@@ -250,18 +267,16 @@ fn fingerprint(subject: &Subject) -> Result<u64> {
     Ok(words.fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01b3)))
 }
 
-/// Tries the numbers whose bits start at `first`.
-fn try_piece(subject: &Subject, first: u32, worst: &mut (Worst, Option<Worst>)) -> Result<()> {
-    let numbers: Vec<f32> = (0..PIECE as u32).map(|k| f32::from_bits(first + k)).collect();
-    let x = Tensor::from_slice(&numbers, [numbers.len()])?;
+/// Tries the numbers, and remembers the worst.
+fn try_numbers(subject: &Subject, numbers: &[f32], worst: &mut Pair) -> Result<()> {
+    let x = Tensor::from_slice(numbers, [numbers.len()])?;
     let wide = Subject::widened(&x)?;
     let y = subject.call(&x)?;
-    let truth = subject.call(&wide)?;
     let error = |got: &[f32], want: &[f64], k: usize, order: usize, scale: f64| Worst {
         ulps: ulps_apart(f64::from(got[k]), want[k], order, scale),
         at: numbers[k],
     };
-    let (got, want) = (y.to_vec::<f32>()?, truth.to_vec::<f64>()?);
+    let (got, want) = (y.to_vec::<f32>()?, subject.call(&wide)?.to_vec::<f64>()?);
     for k in 0..got.len() {
         worst.0 = worst.0.or(error(&got, &want, k, 0, 0.0));
     }
