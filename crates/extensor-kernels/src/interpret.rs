@@ -182,6 +182,9 @@ macro_rules! machine {
                     Step::Capped(_, _, limit) => {
                         formula!($t, out, [x = a, m = b] => x.capped(mask(m), limit), with limit: f64 = limit)
                     }
+                    Step::PowerTimes(_, _, _, less) => {
+                        formula!($t, out, [x = a, n = b, q = c] => x.power_times(n, q, less), with less: u8 = less)
+                    }
                     Step::Like(..) => out.copy_from_slice(a),
                 }
             }

@@ -174,6 +174,26 @@ pub trait Real: Number + Div<Output = Self> {
     fn is_finite(self) -> Self::Mask {
         self.abs().lt(self.lit(f64::INFINITY))
     }
+    /// `q·xⁿ⁻ᵐ`: what the derivatives of powers are, by either variable and of any order. The
+    /// exponent is never rounded, and nothing is lost where `xⁿ` overflows or vanishes and this does
+    /// not. At 0, where a negative power would be infinite, `x` is ±1e-10.
+    #[inline(always)]
+    fn power_times(self, n: Self, q: Self, m: u8) -> Self {
+        let (zero, most) = (self.lit(0.0), self.lit(f64::from(m)));
+        // −0 has real powers, but its stand-in −1e-10 has only whole ones.
+        let least = self.lit(1e-10);
+        let least = Self::select(n.floor().eq(n), least.copysign(self), least);
+        let x = Self::select(self.eq(zero) & n.lt(most), least, self);
+        // So much can be taken from the exponent exactly; the rest are divisions.
+        let taken = n.floor().maximum(zero).minimum(most);
+        let mut value = q.times(x.pow(n - taken));
+        let mut k = 0;
+        while k < m {
+            value = Self::select((taken + self.lit(f64::from(k))).lt(most), value / x, value);
+            k += 1;
+        }
+        value
+    }
     /// `e^(−x²)`, to full precision where the square is large too.
     #[inline(always)]
     fn bell(self) -> Self {

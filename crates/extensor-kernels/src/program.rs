@@ -29,6 +29,9 @@ pub enum Step {
     MulAdd(usize, usize, usize),
     /// The first, held within a limit where the second, a mask, is true; see [`Real::capped`](crate::number::Real::capped).
     Capped(usize, usize, f64),
+    /// The first to the power of the second less a whole number, times the third; see
+    /// [`Real::power_times`](crate::number::Real::power_times).
+    PowerTimes(usize, usize, usize, u8),
     /// The first, which is to be differentiated as the second; see [`Real::like`](crate::number::Real::like).
     Like(usize, usize),
 }
@@ -42,6 +45,7 @@ impl Step {
             Step::Binary(_, a, b) | Step::Compare(_, a, b) => ([a, b, 0], 2),
             Step::And(a, b) | Step::Or(a, b) | Step::Capped(a, b, _) => ([a, b, 0], 2),
             Step::Select(a, b, c) | Step::MulAdd(a, b, c) => ([a, b, c], 3),
+            Step::PowerTimes(a, b, c, _) => ([a, b, c], 3),
         };
         all.into_iter().take(count)
     }
@@ -60,6 +64,7 @@ impl Step {
             Step::Select(a, b, c) => Step::Select(n(a), n(b), n(c)),
             Step::MulAdd(a, b, c) => Step::MulAdd(n(a), n(b), n(c)),
             Step::Capped(a, b, limit) => Step::Capped(n(a), n(b), limit),
+            Step::PowerTimes(a, b, c, less) => Step::PowerTimes(n(a), n(b), n(c), less),
             Step::Like(a, b) => Step::Like(n(a), n(b)),
         }
     }

@@ -91,6 +91,7 @@ fn key(step: &Step) -> [u64; 4] {
         Step::MulAdd(..) => [9, a, b, c],
         Step::Capped(_, _, limit) => [10, a, b, limit.to_bits()],
         Step::Like(_, smooth) => [11, a, smooth as u64, c],
+        Step::PowerTimes(_, _, _, less) => [12 | u64::from(less) << 8, a, b, c],
     }
 }
 
@@ -208,6 +209,9 @@ impl Real for Symbol {
     }
     fn capped(self, at: Answer, limit: f64) -> Symbol {
         push(Step::Capped(self.0, at.0, limit))
+    }
+    fn power_times(self, n: Symbol, q: Symbol, m: u8) -> Symbol {
+        push(Step::PowerTimes(self.0, n.0, q.0, m))
     }
     fn like(self, smooth: impl FnOnce() -> Symbol) -> Symbol {
         push(Step::Like(self.0, smooth().0))

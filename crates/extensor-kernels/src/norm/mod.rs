@@ -214,7 +214,9 @@ impl<W: Wide> Pull<W> {
     fn at(self, g: W, gamma: W, x: W) -> W {
         let (g, gamma, x): (f64, f64, f64) = (g.into(), gamma.into(), x.into());
         let pulled = g.mul_add(gamma, -self.mean);
-        let pulled = (-self.along).mul_add(self.line.exactly(x), pulled) * self.line.exact.slope;
+        let rest = (-self.along).mul_add(self.line.exactly(x), pulled);
+        // The inverse of the tiniest deviations is infinite; nothing still comes of nothing.
+        let pulled = if rest == 0.0 { rest } else { rest * self.line.exact.slope };
         let held = if self.limit < pulled { self.limit } else { pulled };
         W::of(if held < -self.limit { -self.limit } else { held })
     }
@@ -328,9 +330,7 @@ fn moments<W: Wide>(spans: Spans<'_, W>, centred: bool, eps: f64) -> Moments<W> 
 
 fn settle<W: Wide>(mean: f64, rest: f64, variance: f64, deviation: f64, scale: f64) -> Moments<W> {
     let deviation = if deviation == 0.0 { LEAST * scale } else { deviation };
-    // The inverse of the tiniest deviations is no number; nothing must still come of nothing.
     let slope = scale / deviation;
-    let slope = if slope == f64::INFINITY { f64::MAX } else { slope };
     let line = Line::new(Exact { scale, mean, rest, factor: 1.0 / deviation, slope });
     Moments { mean: (mean + rest) / scale, variance: variance / scale / scale, line }
 }

@@ -194,7 +194,9 @@ impl<W: Wide> Rule<W> {
     #[inline(always)]
     fn at(self, g: W, gamma: W, x: W, [product, sum]: [W; 2]) -> [W; 3] {
         let normal = self.line.at(x);
-        let pulled = self.along.mul_add(normal, g.mul_add(gamma, self.mean)) * self.slope;
+        let rest = self.along.mul_add(normal, g.mul_add(gamma, self.mean));
+        // The inverse of the tiniest deviations is infinite; nothing still comes of nothing.
+        let pulled = W::select(rest.eq(rest.lit(0.0)), rest, rest * self.slope);
         let held = W::select(self.limit.lt(pulled), self.limit, pulled);
         let held = W::select(held.lt(-self.limit), -self.limit, held);
         [held, g.mul_add(normal, product), sum + g]

@@ -16,18 +16,14 @@ pub(crate) fn derivative(program: &Program, by: usize) -> Program {
     Program::record(program.variables + 1, |variables| {
         let (h, x) = (variables[0], &variables[1..]);
         let mut values: Vec<Symbol> = Vec::with_capacity(program.steps.len());
-        let mut slopes: Vec<Option<Symbol>> = Vec::with_capacity(program.steps.len());
         for step in &program.steps {
-            let (value, slope) = match *step {
-                Step::Variable(k) => (x[k], (k == by).then(|| h.lit(1.0))),
-                _ => {
-                    let value = Symbol::repeat(step, &values);
-                    (value, slope(step, value, &values, &slopes))
-                }
-            };
-            values.push(value);
-            slopes.push(slope);
+            values.push(match *step {
+                Step::Variable(k) => x[k],
+                _ => Symbol::repeat(step, &values),
+            });
         }
+        let along = Along { steps: &program.steps, values: &values, by };
+        let slopes = along.slopes(program.result, h.lit(1.0));
         match (program.steps[program.result], slopes[program.result]) {
             (_, None) => h.lit(0.0),
             // What is held within a limit stays so, whatever `h` is.
@@ -40,29 +36,73 @@ pub(crate) fn derivative(program: &Program, by: usize) -> Program {
     })
 }
 
-/// The derivative of a step's value, from the values and derivatives of those before it; `None`: it
-/// is 0 whatever the numbers are.
-fn slope(
-    step: &Step,
-    value: Symbol,
-    values: &[Symbol],
-    slopes: &[Option<Symbol>],
-) -> Option<Symbol> {
-    match *step {
-        Step::Variable(_) | Step::Constant(_) => None,
-        Step::Compare(..) | Step::And(..) | Step::Or(..) | Step::Not(_) => None,
-        Step::Unary(f, a) => unary(f, values[a], value, slopes[a]?),
-        Step::Binary(f, a, b) => binary(f, [values[a], values[b]], value, [slopes[a], slopes[b]]),
-        Step::Select(mask, a, b) => either([slopes[a], slopes[b]], value, |a, b| {
-            Symbol::select(values[mask].answer(), a, b)
-        }),
-        Step::MulAdd(a, b, c) => {
-            let product =
-                sum(slopes[a].map(|s| s.times(values[b])), slopes[b].map(|s| s.times(values[a])));
-            sum(product, slopes[c])
+/// A program and its steps' values, along one of its variables.
+struct Along<'a> {
+    steps: &'a [Step],
+    values: &'a [Symbol],
+    by: usize,
+}
+
+impl Along<'_> {
+    /// The derivatives of all steps up to `last` as the variable moves at this speed; `None`: 0
+    /// whatever the numbers are.
+    fn slopes(&self, last: usize, speed: Symbol) -> Vec<Option<Symbol>> {
+        let mut slopes: Vec<Option<Symbol>> = Vec::with_capacity(last + 1);
+        for k in 0..=last {
+            slopes.push(match self.steps[k] {
+                Step::Variable(number) => (number == self.by).then_some(speed),
+                _ => self.slope(k, &slopes),
+            });
         }
-        Step::Capped(a, mask, limit) => Some(slopes[a]?.capped(values[mask].answer(), limit)),
-        Step::Like(_, smooth) => slopes[smooth],
+        slopes
+    }
+
+    /// The derivative of a step's value, from the derivatives of those before it.
+    fn slope(&self, k: usize, slopes: &[Option<Symbol>]) -> Option<Symbol> {
+        let (values, value) = (self.values, self.values[k]);
+        match self.steps[k] {
+            Step::Variable(_) | Step::Constant(_) => None,
+            Step::Compare(..) | Step::And(..) | Step::Or(..) | Step::Not(_) => None,
+            Step::Unary(f, a) => unary(f, values[a], value, slopes[a]?),
+            Step::Binary(f, a, b) => {
+                binary(f, [values[a], values[b]], value, [slopes[a], slopes[b]])
+            }
+            Step::Select(mask, a, b) => either([slopes[a], slopes[b]], value, |a, b| {
+                Symbol::select(values[mask].answer(), a, b)
+            }),
+            Step::MulAdd(a, b, c) => {
+                let [first, second] = [(a, b), (b, a)];
+                let term = |(a, b): (usize, usize)| slopes[a].map(|s| s.times(values[b]));
+                sum(sum(term(first), term(second)), slopes[c])
+            }
+            Step::Capped(a, mask, limit) => Some(slopes[a]?.capped(values[mask].answer(), limit)),
+            Step::Like(_, smooth) => slopes[smooth],
+            Step::PowerTimes(x, n, q, m) => self.power_times([x, n, q], m, slopes),
+        }
+    }
+
+    /// `(q·xⁿ⁻ᵐ)′ = ((n − m)·q·x′ + x·q′)·xⁿ⁻ᵐ⁻¹ + q·ln x·n′·xⁿ⁻ᵐ`
+    fn power_times(
+        &self,
+        [base, exponent, factor]: [usize; 3],
+        m: u8,
+        slopes: &[Option<Symbol>],
+    ) -> Option<Symbol> {
+        let [x, n, q] = [base, exponent, factor].map(|k| self.values[k]);
+        let [sx, sn, sq] = [base, exponent, factor].map(|k| slopes[k]);
+        let by_base = sx.map(|sx| {
+            let first = (n - n.lit(f64::from(m))) * q * sx;
+            // x·q′ is how q changes as the variable moves at the speed x. There is a logarithm of
+            // x in q, whose slope is that speed over x, 1 and not ∞.
+            let second = match self.steps[base] {
+                Step::Variable(_) => self.slopes(factor, x)[factor].map(|slope| slope * sx),
+                _ => sq.map(|sq| x * sq),
+            };
+            x.power_times(n, second.map_or(first, |second| first + second), m + 1)
+        });
+        let by_exponent = sn.map(|sn| log_of_base(x) * q * sn);
+        let rest = sum(by_exponent, sq.filter(|_| sx.is_none()));
+        sum(by_base, rest.map(|rest| x.power_times(n, rest, m)))
     }
 }
 
@@ -207,17 +247,7 @@ pub(crate) fn direction<R: Real>(a: R, b: R) -> (R, R, R) {
 /// `n·xⁿ⁻¹`. At 0, where the power has no derivative, as if `x` were ±1e-10.
 #[inline(always)]
 pub(crate) fn power_by_base<R: Real>(x: R, n: R) -> R {
-    let one = x.lit(1.0);
-    // −0 has real powers, but its stand-in −1e-10 has only whole ones.
-    let least = x.lit(1e-10);
-    let least = R::select(n.floor().eq(n), least.copysign(x), least);
-    let (zero, d) = (x.lit(0.0), x + R::select(no_power_by_base(x, n), least, x.lit(0.0)));
-    // n − 1 is exact for the larger exponents; for the smaller ones xⁿ/x is.
-    let small = n.lt(x.lit(0.5));
-    let power = d.pow(R::select(small, n, n - one));
-    let slope = R::select(small, n * power / d, n.times(power));
-    let undefined = x.lt(zero) & !n.floor().eq(n);
-    R::select(undefined, x.lit(f64::NAN), zero).nan_or(slope)
+    x.nan_or(x.power_times(n, n, 1))
 }
 
 /// Where `xⁿ` cannot be differentiated by `x`.
@@ -229,12 +259,12 @@ pub(crate) fn no_power_by_base<R: Real>(x: R, n: R) -> R::Mask {
 /// `xⁿ·ln x`; 0 for `x = 0`, and for whole powers of negative numbers.
 #[inline(always)]
 pub(crate) fn power_by_exponent<R: Real>(x: R, n: R) -> R {
+    x.nan_or(x.power_times(n, log_of_base(x), 0))
+}
+
+/// `ln x`, 0 where there is none.
+#[inline(always)]
+fn log_of_base<R: Real>(x: R) -> R {
     let (zero, one) = (x.lit(0.0), x.lit(1.0));
-    let positive = zero.lt(x);
-    let d = R::select(positive, x, one);
-    // Larger powers as xⁿ⁻¹·(x ln x): where xⁿ has vanished, its derivative has not.
-    let small = n.lt(x.lit(0.5)) | !positive;
-    let power = x.pow(R::select(small, n, n - one));
-    let slope = power.times(R::select(small, d.log(), d * d.log()));
-    R::select(positive, slope, power.nan_or(zero))
+    R::select(zero.lt(x), x, one).log()
 }

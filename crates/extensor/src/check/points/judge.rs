@@ -53,3 +53,12 @@ pub(super) fn coarseness(at: &[f64], dtype: DType) -> f64 {
     let coarse = at.iter().filter(subnormal).map(|x| ulp(*x, dtype) / x.abs());
     if at.len() > 1 { coarse.fold(0.0, f64::max) } else { 0.0 }
 }
+
+/// Whether a derivative of this order is made of terms that do not fit the dtype, whatever it is
+/// itself: at a point of several numbers one of which is so small that its inverse is infinite; if
+/// the derivatives of a row are made of several operations (`composed`), that power of it.
+pub(super) fn out_of_reach(at: &[f64], order: usize, composed: bool, dtype: DType) -> bool {
+    let power = if composed { order as i32 } else { 1 };
+    let infinite = |x: &f64| *x != 0.0 && x.abs().recip().powi(power) > dtype.max_finite();
+    order > 1 && at.len() > 1 && at.iter().any(infinite)
+}
