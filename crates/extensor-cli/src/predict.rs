@@ -18,7 +18,7 @@ pub struct Arguments {
     #[arg(value_name = "DIR|FILE")]
     path: PathBuf,
     /// A picture (PNG), numbers (1.5,2,…), or the beginning of a text
-    #[arg(value_name = "IMAGE|PROMPT")]
+    #[arg(value_name = "IMAGE|NUMBERS|PROMPT", allow_hyphen_values = true)]
     input: String,
     /// How many letters to make
     #[arg(long, value_name = "N", default_value_t = 400)]
@@ -60,8 +60,14 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
         }
         (_, Task::Table { features, mean, std, .. }) => {
             let numbers = row(input, *features)?;
-            let scaled = numbers.iter().zip(mean.iter().zip(std)).map(|(x, (m, s))| (x - m) / s);
-            let scaled: Vec<f32> = scaled.map(|x| x as f32).collect();
+            let scaled = numbers.iter().zip(mean.iter().zip(std)).map(|(x, (m, s))| {
+                let scaled = ((x - m) / s) as f32;
+                match scaled.is_finite() {
+                    true => Ok(scaled),
+                    false => Err(format!("{x} is not a number that the model can take")),
+                }
+            });
+            let scaled = scaled.collect::<Result<Vec<f32>, String>>()?;
             let inputs = Tensor::from_vec(scaled, [1, *features]);
             bars(&mut output, &model, &inputs.map_err(|error| error.to_string())?)?;
         }
@@ -77,6 +83,13 @@ fn bars(output: &mut Output, model: &Network, inputs: &Tensor) -> Result<(), Str
     let logits = logits.and_then(|output| cast(&output.logits, DType::F64));
     let logits = logits.map_err(|error| error.to_string())?.to_f64_vec();
     let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if !most.is_finite() || logits.iter().any(|x| x.is_nan()) {
+        return Err(
+            "the model's answer is not finite: it holds numbers that are not, or the input \
+                    is far from all it has learnt"
+                .into(),
+        );
+    }
     let sum: f64 = logits.iter().map(|x| (x - most).exp()).sum();
     let mut classes: Vec<(usize, f64)> =
         logits.iter().map(|x| (x - most).exp() / sum).enumerate().collect();

@@ -29,6 +29,7 @@ pub mod reduced;
 pub mod rows;
 pub mod softmax;
 pub mod sort;
+pub mod stop;
 mod stream;
 pub mod symbol;
 pub mod update;

@@ -5,12 +5,14 @@
 //! machine a step is slowed down, not stopped. Which thread runs a task is left to chance; kernels
 //! cut their work into tasks by its size alone, so results do not depend on the number of threads.
 
+use crate::stop::{self, Stop, Watch};
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Duration;
 
 /// The most threads that one call may ask for.
 pub const MAX_THREADS: usize = 1024;
@@ -80,6 +82,8 @@ struct Job {
     wake: Condvar,
     /// The caller's own setting, so that nested calls in a helper follow it.
     threads: usize,
+    /// The caller's watch, so that work in a helper stops with it.
+    watch: Option<Arc<AtomicBool>>,
 }
 
 // SAFETY: `task` points to a closure that is `Sync`, so it may be called from several threads; the
@@ -90,9 +94,12 @@ unsafe impl Send for Job {}
 unsafe impl Sync for Job {}
 
 impl Job {
-    /// Takes and runs tasks until none is left.
+    /// Takes and runs tasks until none is left, or until it is to stop.
     fn work(&self) {
         loop {
+            if stop::is_wanted() {
+                return self.abandon();
+            }
             let i = self.next.fetch_add(1, Ordering::Relaxed);
             if i >= self.tasks {
                 return;
@@ -102,10 +109,24 @@ impl Job {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(i))) {
                 *self.panic.lock().unwrap_or_else(|e| e.into_inner()) = Some(panic);
             }
-            if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
-                *self.done.lock().unwrap_or_else(|e| e.into_inner()) = true;
-                self.wake.notify_all();
-            }
+            self.finished(1);
+        }
+    }
+
+    /// Counts tasks that have ended, or that nobody will begin.
+    fn finished(&self, tasks: usize) {
+        if self.unfinished.fetch_sub(tasks, Ordering::AcqRel) == tasks {
+            *self.done.lock().unwrap_or_else(|e| e.into_inner()) = true;
+            self.wake.notify_all();
+        }
+    }
+
+    /// Takes all the tasks that are left, and does none of them.
+    fn abandon(&self) {
+        *self.panic.lock().unwrap_or_else(|e| e.into_inner()) = Some(Box::new(Stop::Interrupted));
+        let taken = self.next.swap(self.tasks, Ordering::Relaxed);
+        if taken < self.tasks {
+            self.finished(self.tasks - taken);
         }
     }
 
@@ -119,7 +140,19 @@ impl Job {
         }
         let mut done = self.done.lock().unwrap_or_else(|e| e.into_inner());
         while !*done {
-            done = self.wake.wait(done).unwrap_or_else(|e| e.into_inner());
+            if !stop::is_watched() {
+                done = self.wake.wait(done).unwrap_or_else(|e| e.into_inner());
+                continue;
+            }
+            // A helper's task may be long and look too: ask for it, since helpers do not.
+            drop(done);
+            stop::is_wanted();
+            done = self.done.lock().unwrap_or_else(|e| e.into_inner());
+            if !*done {
+                let tick = Duration::from_millis(20);
+                let waited = self.wake.wait_timeout(done, tick);
+                done = waited.unwrap_or_else(|e| e.into_inner()).0;
+            }
         }
     }
 }
@@ -170,7 +203,7 @@ impl Pool {
         loop {
             let job = self.next_job();
             OVERRIDE.with(|o| o.set(job.threads));
-            job.work();
+            Watch::shared(job.watch.clone(), || job.work());
         }
     }
 
@@ -207,12 +240,16 @@ impl Pool {
 
 /// Runs `task(0)`, …, `task(tasks - 1)`, on several threads when [`threads`] allows, in any order.
 ///
-/// Returns when all are done. A panic in a task is raised again here once the others have ended.
+/// Returns when all are done. A panic in a task is raised again here once the others have ended. Under
+/// a [watch](stop::watch) that wants it, the tasks not begun are left out, and this does not return.
 // Compiled once, not for each of the hundreds of closures.
 pub fn parallel_for(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     let threads = threads().min(tasks);
     if threads <= 1 {
-        (0..tasks).for_each(task);
+        for i in 0..tasks {
+            stop::look();
+            task(i);
+        }
         return;
     }
     let erased: *const (dyn Fn(usize) + Sync + '_) = task;
@@ -229,6 +266,7 @@ pub fn parallel_for(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         done: Mutex::new(false),
         wake: Condvar::new(),
         threads,
+        watch: Watch::to_share(),
     });
     pool().post(&job, threads - 1);
     job.work();

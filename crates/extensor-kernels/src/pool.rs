@@ -7,6 +7,7 @@ use crate::isa::{Kernel, dispatch, dispatch_narrow};
 use crate::native::{Compute, Native};
 use crate::norm::Wide;
 use crate::par::{Shared, parallel_for};
+use crate::stop;
 use std::ops::Range;
 
 /// Where the windows along one axis are.
@@ -120,8 +121,8 @@ impl Planes {
             match (T::as_wide(from), T::as_wide_mut(to)) {
                 (Some(from), Some(to)) => work(plane, from, to),
                 _ => {
-                    let mut wide = vec![T::Wide::ZERO; from_len];
-                    let mut result = vec![T::Wide::ZERO; to_len];
+                    let mut wide = stop::room(T::Wide::ZERO, from_len);
+                    let mut result = stop::room(T::Wide::ZERO, to_len);
                     T::widen(from, &mut wide);
                     work(plane, &wide, &mut result);
                     T::narrow(&result, to);
@@ -185,7 +186,7 @@ impl<W: Wide, const S: usize> Kernel for Maximum<'_, W, S> {
         let Maximum { rows, columns, x, y, places } = self;
         let (width, count) = (columns.len, columns.count);
         let inside = inside::<S>(columns, rows);
-        let mut offsets = vec![0i32; inside.len()];
+        let mut offsets = stop::room(0i32, inside.len());
         let mut row = 0;
         while row < rows.count {
             let (lines, _) = rows.get(row);
@@ -359,7 +360,7 @@ impl<W: Wide> Kernel for Average<'_, W> {
     fn run(self) {
         let Average { rows, columns, x, y } = self;
         let (width, count) = (columns.len, columns.count);
-        let mut sums = vec![0.0f64; width];
+        let mut sums = stop::room(0.0f64, width);
         let mut row = 0;
         while row < rows.count {
             let (lines, tall) = rows.get(row);
@@ -419,7 +420,7 @@ impl<W: Wide> Kernel for AverageBackward<'_, W> {
     fn run(self) {
         let AverageBackward { rows, columns, g, dx } = self;
         let (width, count) = (columns.len, columns.count);
-        let (mut sums, mut line) = (vec![0.0f64; count], vec![0.0f64; width]);
+        let (mut sums, mut line) = (stop::room(0.0f64, count), stop::room(0.0f64, width));
         let mut at = 0;
         while at < rows.len {
             sums.fill(0.0);

@@ -9,6 +9,7 @@ use crate::array::each;
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
+use crate::stop;
 use crate::stream::{self, Sink, Stream};
 
 /// What is done to one row.
@@ -129,8 +130,8 @@ fn chunk<T: Compute, const I: usize, const O: usize>(
     if direct {
         return stream_chunk::<T, I, O>(kernel, first, count, x_wide, y);
     }
-    let mut x_room = each(x, |x| vec![T::Wide::ZERO; x.len() / count]);
-    let mut y_room = each(y.each_ref(), |y| vec![T::Wide::ZERO; y.len() / count]);
+    let mut x_room = each(x, |x| stop::room(T::Wide::ZERO, x.len() / count));
+    let mut y_room = each(y.each_ref(), |y| stop::room(T::Wide::ZERO, y.len() / count));
     for row in 0..count {
         for (room, x) in x_room.iter_mut().zip(&x) {
             let len = room.len();

@@ -5,6 +5,7 @@
 
 use crate::bits::Word;
 use crate::par::parallel_chunks;
+use crate::stop;
 
 /// Elements that one thread takes at a time, unless a row has more.
 const CHUNK: usize = 16 * 1024;
@@ -46,7 +47,7 @@ impl Reading {
 
     /// The keys of all elements.
     pub fn keys<T: Word>(self, x: &[T]) -> Vec<u64> {
-        let mut keys = vec![0; x.len()];
+        let mut keys = stop::room(0, x.len());
         parallel_chunks(&mut keys, 4 * CHUNK, &|start, keys| {
             let part = &x[start..start + keys.len()];
             // Each loop knows what it reads.

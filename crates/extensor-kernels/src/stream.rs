@@ -8,6 +8,7 @@ use crate::buffer::Buffer;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Isa, isa};
 use crate::native::Native;
+use crate::stop;
 #[cfg(target_arch = "x86_64")]
 use std::sync::OnceLock;
 
@@ -233,7 +234,8 @@ impl<T: Native> Sink<'_, T> {
 /// A buffer in which numbers are made, line by line as they will lie in memory.
 pub(crate) fn room<T: Native>(len: usize) -> Buffer {
     // Where there is no memory, a vector says so.
-    Buffer::zeroed(len * size_of::<T>()).unwrap_or_else(|| Buffer::from_vec(vec![T::ZERO; len]))
+    let bytes = len.saturating_mul(size_of::<T>());
+    Buffer::zeroed(bytes).unwrap_or_else(|| stop::raise(stop::Stop::NoMemory(bytes)))
 }
 
 impl Drop for Stream {

@@ -3,7 +3,7 @@
 //! Trees are taken apart in Python (`_tree.py`): here a function takes a list of tensors and returns
 //! lists of tensors. What a function raises comes back as it was raised.
 
-use crate::error::{OrRaise, callback};
+use crate::error::{OrRaise, callback, released};
 use crate::tensor::PyTensor;
 use extensor::Tensor;
 use extensor::autodiff::{self, Path, Tree};
@@ -55,13 +55,13 @@ impl Pullback {
         cotangents: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
         let cotangents = tensors(cotangents)?;
-        let grads = py.detach(|| self.0.call(&cotangents)).or_raise()?;
+        let grads = released(py, || self.0.call(&cotangents))?;
         list(py, &grads)
     }
 
     /// Which arguments the results do not depend on, by number.
     fn unused(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        py.detach(|| self.0.unused()).or_raise()
+        released(py, || self.0.unused())
     }
 }
 
@@ -109,21 +109,19 @@ pub fn value_and_grad<'py>(
         called().map_err(|error| callback("grad", error))
     };
     let (value, pullback, aux) = autodiff::vjp_with_aux(run, &args).or_raise()?;
-    let grads = py
-        .detach(|| {
-            let (op, argument) = ("grad", "the function's result");
-            if !value.shape().is_empty() {
-                let (expected, got) = ("[], one number".into(), value.shape().clone());
-                return Err(extensor::Error::Shape { op, argument, expected, got });
-            }
-            if !value.dtype().is_float() {
-                let (expected, got) = ("a float type (f16, bf16, f32, f64)", value.dtype());
-                return Err(extensor::Error::DType { op, argument, expected, got });
-            }
-            let one = Tensor::scalar_of(1.0, value.dtype())?;
-            pullback.call_once(&one)
-        })
-        .or_raise()?;
+    let grads = released(py, || {
+        let (op, argument) = ("grad", "the function's result");
+        if !value.shape().is_empty() {
+            let (expected, got) = ("[], one number".into(), value.shape().clone());
+            return Err(extensor::Error::Shape { op, argument, expected, got });
+        }
+        if !value.dtype().is_float() {
+            let (expected, got) = ("a float type (f16, bf16, f32, f64)", value.dtype());
+            return Err(extensor::Error::DType { op, argument, expected, got });
+        }
+        let one = Tensor::scalar_of(1.0, value.dtype())?;
+        pullback.call_once(&one)
+    })?;
     Ok((PyTensor(value), list(py, &grads)?, list(py, &aux)?))
 }
 

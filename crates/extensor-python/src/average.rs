@@ -1,7 +1,7 @@
 //! Moving averages of named tensors. This module must not know an optimiser.
 
 use crate::autodiff::{list, tensors};
-use crate::error::OrRaise;
+use crate::error::{OrRaise, released};
 use crate::named::Named;
 use extensor::Tensor;
 use extensor::autodiff::{Path, Tree};
@@ -30,7 +30,7 @@ impl PyAverage {
             let ema = if warm_up { ema.warm_up() } else { ema };
             if debiased { ema.debiased() } else { Ok(ema) }
         };
-        py.detach(made).or_raise().map(PyAverage)
+        released(py, made).map(PyAverage)
     }
 
     /// The average after another model.
@@ -42,12 +42,12 @@ impl PyAverage {
         });
         visited.or_raise()?;
         let model = Named::of(names, leaves)?;
-        py.detach(|| self.0.clone().update(&model)).or_raise().map(PyAverage)
+        released(py, || self.0.clone().update(&model)).map(PyAverage)
     }
 
     /// The averaged tensors, in the dtypes of the model.
     fn model<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let model = py.detach(|| self.0.model()).or_raise()?;
+        let model = released(py, || self.0.model())?;
         list(py, model.leaves())
     }
 

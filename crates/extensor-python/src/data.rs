@@ -4,7 +4,7 @@
 //! what is trained on them.
 
 use crate::create::asarray;
-use crate::error::{OrRaise, exception};
+use crate::error::{OrRaise, exception, released};
 use crate::random::PyKey;
 use crate::tensor::PyTensor;
 use extensor::data::csv::{self, Column, Options};
@@ -225,7 +225,7 @@ impl PyBatcher {
 
     /// The order in which an epoch goes through the examples.
     fn order(&self, py: Python<'_>, epoch: u64) -> PyResult<Vec<usize>> {
-        py.detach(|| self.0.order(epoch)).or_raise()
+        released(py, || self.0.order(epoch))
     }
 
     /// The batches from a position on: of one epoch, or without end.
@@ -235,7 +235,7 @@ impl PyBatcher {
             true => self.0.start_at(position),
             false => self.0.rest_of_epoch(position),
         };
-        let batches = py.detach(start).or_raise()?;
+        let batches = released(py, start)?;
         Ok(PyBatches(Mutex::new(Some(batches)), self.1.clone()))
     }
 }
@@ -277,13 +277,13 @@ impl Drop for PyBatches {
 /// Reads an IDX file, plain or gzipped.
 #[pyfunction]
 pub fn idx_read(py: Python<'_>, path: PathBuf) -> PyResult<PyTensor> {
-    py.detach(|| idx::read(path)).or_raise().map(PyTensor)
+    released(py, || idx::read(path)).map(PyTensor)
 }
 
 /// The images to train on and those to test with of a folder like MNIST's.
 #[pyfunction]
 pub fn idx_folder(py: Python<'_>, path: PathBuf) -> PyResult<(PyImages, PyImages)> {
-    let (train, test) = py.detach(|| idx::folder(path)).or_raise()?;
+    let (train, test) = released(py, || idx::folder(path))?;
     Ok((PyImages(train), PyImages(test)))
 }
 
@@ -303,14 +303,14 @@ fn kind(name: &str) -> PyResult<cifar::Kind> {
 #[pyfunction]
 pub fn cifar_read(py: Python<'_>, paths: Vec<PathBuf>, kind: &str) -> PyResult<PyImages> {
     let kind = self::kind(kind)?;
-    py.detach(|| cifar::read(&paths, kind)).or_raise().map(PyImages)
+    released(py, || cifar::read(&paths, kind)).map(PyImages)
 }
 
 /// The images to train on and those to test with of a folder of CIFAR's binary files.
 #[pyfunction]
 pub fn cifar_folder(py: Python<'_>, path: PathBuf, kind: &str) -> PyResult<(PyImages, PyImages)> {
     let kind = self::kind(kind)?;
-    let (train, test) = py.detach(|| cifar::folder(path, kind)).or_raise()?;
+    let (train, test) = released(py, || cifar::folder(path, kind))?;
     Ok((PyImages(train), PyImages(test)))
 }
 
@@ -363,13 +363,13 @@ pub fn csv_read(
     header: Option<bool>,
 ) -> PyResult<PyTable> {
     let options = Options { delimiter, header };
-    py.detach(|| csv::read(path, &options)).or_raise().map(PyTable)
+    released(py, || csv::read(path, &options)).map(PyTable)
 }
 
 /// Reads a UTF-8 text, plain or gzipped.
 #[pyfunction]
 pub fn text_read(py: Python<'_>, path: PathBuf) -> PyResult<String> {
-    py.detach(|| text::read(path)).or_raise()
+    released(py, || text::read(path))
 }
 
 /// The characters of a text, numbered in the order of their code points.
@@ -396,7 +396,7 @@ impl PyVocabulary {
 
     /// A text as numbers of characters.
     fn encode(&self, py: Python<'_>, text: &str) -> PyResult<PyTensor> {
-        py.detach(|| self.0.encode(text)).or_raise().map(PyTensor)
+        released(py, || self.0.encode(text)).map(PyTensor)
     }
 
     /// The text of these numbers.

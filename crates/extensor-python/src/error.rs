@@ -5,15 +5,49 @@
 use crate::dtype::python_name;
 use extensor::{DType, Error};
 use pyo3::exceptions::{
-    PyFloatingPointError, PyIndexError, PyMemoryError, PyNotImplementedError, PyOSError,
-    PyTypeError, PyValueError, PyZeroDivisionError,
+    PyFloatingPointError, PyIndexError, PyKeyboardInterrupt, PyMemoryError, PyNotImplementedError,
+    PyOSError, PyTypeError, PyValueError, PyZeroDivisionError,
 };
 use pyo3::prelude::*;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 
 thread_local! {
     /// What a Python function raised while Rust code was calling it.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+    /// Whether this is the thread on which Python handles signals.
+    static HANDLES_SIGNALS: OnceCell<bool> = const { OnceCell::new() };
+}
+
+/// Computes with the interpreter released. A signal that arrives meanwhile is handled, as between two
+/// lines of Python; an exception of its handler, such as KeyboardInterrupt, ends the computation.
+pub fn released<T: Send>(
+    py: Python<'_>,
+    f: impl FnOnce() -> extensor::Result<T> + Send,
+) -> PyResult<T> {
+    let main = HANDLES_SIGNALS.with(|main| *main.get_or_init(|| handles_signals(py)));
+    let result = match main {
+        true => py.detach(|| extensor::interrupt::watch(&signalled, f)),
+        false => py.detach(f),
+    };
+    result.map_err(exception)
+}
+
+fn handles_signals(py: Python<'_>) -> bool {
+    let found = || -> PyResult<bool> {
+        let threading = py.import("threading")?;
+        Ok(threading.call_method0("main_thread")?.is(&threading.call_method0("current_thread")?))
+    };
+    found().unwrap_or(false)
+}
+
+/// Whether a signal's handler raised an exception, which waits until the computation has ended.
+fn signalled() -> bool {
+    let raised = Python::attach(|py| py.check_signals().err());
+    let stop = raised.is_some();
+    if stop {
+        RAISED.with(|waiting| *waiting.borrow_mut() = raised);
+    }
+    stop
 }
 
 /// What Rust code is told when a Python function that it calls raises: the exception waits until
@@ -26,7 +60,7 @@ pub fn callback(op: &'static str, error: PyErr) -> Error {
 
 /// The exception for an error.
 pub fn exception(error: Error) -> PyErr {
-    if matches!(error, Error::Callback { .. })
+    if matches!(error, Error::Callback { .. } | Error::Interrupted)
         && let Some(raised) = RAISED.with(|raised| raised.borrow_mut().take())
     {
         return raised;
@@ -48,6 +82,7 @@ pub fn exception(error: Error) -> PyErr {
         | Error::ClassOutOfRange { .. }
         | Error::AxisOutOfRange { .. } => PyIndexError::new_err(text),
         Error::OutOfMemory { .. } => PyMemoryError::new_err(text),
+        Error::Interrupted => PyKeyboardInterrupt::new_err(text),
         Error::NotFinite { .. } => PyFloatingPointError::new_err(text),
         Error::DivisionByZero { .. } => PyZeroDivisionError::new_err(text),
         Error::UnknownOperation { .. } => PyNotImplementedError::new_err(text),

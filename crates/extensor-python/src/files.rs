@@ -3,7 +3,7 @@
 //! It must not know what the tensors are for.
 
 use crate::autodiff::list;
-use crate::error::OrRaise;
+use crate::error::{OrRaise, released};
 use crate::named::Named;
 use crate::tensor::{PyTensor, expect_plain};
 use extensor::Tensor;
@@ -42,7 +42,13 @@ pub fn safetensors_save(
     metadata: Metadata,
 ) -> PyResult<()> {
     let tree = named(names, leaves)?;
-    py.detach(|| safetensors::save(path, &tree, &metadata)).or_raise()
+    released(py, || safetensors::save(path, &tree, &metadata))
+}
+
+/// An error unless a safetensors file has checksums.
+#[pyfunction]
+pub fn safetensors_expect_checksums(path: PathBuf) -> PyResult<()> {
+    safetensors::load(path).and_then(|file| file.expect_checksums()).or_raise()
 }
 
 /// All tensors of a safetensors file, and its metadata.
@@ -57,7 +63,7 @@ pub fn safetensors_load<'py>(
         let all = all.collect::<extensor::Result<Vec<_>>>()?;
         Ok((all, file.metadata().clone()))
     };
-    let (all, metadata) = py.detach(read).or_raise()?;
+    let (all, metadata) = released(py, read)?;
     Ok((dict(py, all)?, metadata))
 }
 
@@ -77,7 +83,7 @@ pub fn safetensors_load_like<'py>(
         let found = file.under(prefix).into_tree(&template)?;
         Ok((found, file.metadata().clone()))
     };
-    let (found, metadata) = py.detach(read).or_raise()?;
+    let (found, metadata) = released(py, read)?;
     Ok((list(py, found.leaves())?, metadata))
 }
 
@@ -90,20 +96,20 @@ pub fn atomic_clean(path: PathBuf) -> PyResult<usize> {
 /// Reads a `.npy` file.
 #[pyfunction]
 pub fn npy_load(py: Python<'_>, path: PathBuf) -> PyResult<PyTensor> {
-    py.detach(|| npy::read(path)).or_raise().map(PyTensor)
+    released(py, || npy::read(path)).map(PyTensor)
 }
 
 /// Writes a `.npy` file, whole or not at all.
 #[pyfunction]
 pub fn npy_save(py: Python<'_>, path: PathBuf, x: &PyTensor) -> PyResult<()> {
     expect_plain("save", &x.0)?;
-    py.detach(|| npy::write(path, &x.0)).or_raise()
+    released(py, || npy::write(path, &x.0))
 }
 
 /// Reads a `.npz` file.
 #[pyfunction]
 pub fn npz_load(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
-    let all = py.detach(|| npy::read_npz(path)).or_raise()?;
+    let all = released(py, || npy::read_npz(path))?;
     dict(py, all)
 }
 
@@ -116,5 +122,5 @@ pub fn npz_save(
     leaves: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     let tree = named(names, leaves)?;
-    py.detach(|| npy::write_npz(path, &tree)).or_raise()
+    released(py, || npy::write_npz(path, &tree))
 }

@@ -6,7 +6,7 @@
 use crate::backward::Backward;
 use crate::convert::{self, Argument};
 use crate::dtype::PyDType;
-use crate::error::{OrRaise, exception};
+use crate::error::{OrRaise, exception, released};
 use crate::random::PyKey;
 use crate::tensor::PyTensor;
 use extensor::Tensor;
@@ -30,7 +30,7 @@ pub fn compute<T: Send>(
     elements: usize,
     f: impl FnOnce() -> extensor::Result<T> + Send,
 ) -> PyResult<T> {
-    if elements <= SHORT { f() } else { py.detach(f) }.map_err(exception)
+    if elements <= SHORT { f().map_err(exception) } else { released(py, f) }
 }
 
 /// Operations without parameters, by name.

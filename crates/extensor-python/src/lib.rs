@@ -57,8 +57,8 @@ mod _core {
     use crate::dtype::{PyDType, dtype_of_name};
     #[pymodule_export]
     use crate::files::{
-        atomic_clean, npy_load, npy_save, npz_load, npz_save, safetensors_load,
-        safetensors_load_like, safetensors_save,
+        atomic_clean, npy_load, npy_save, npz_load, npz_save, safetensors_expect_checksums,
+        safetensors_load, safetensors_load_like, safetensors_save,
     };
     #[pymodule_export]
     use crate::function::{Function, operation_of_name, operations};
@@ -87,7 +87,7 @@ mod _core {
     #[pymodule_export]
     use crate::tensor::PyTensor;
     #[pymodule_export]
-    use crate::train::{PyJsonLines, PyLossScale, call_watched};
+    use crate::train::{PyClaim, PyJsonLines, PyLossScale, call_watched};
 
     use extensor::DType;
     use pyo3::prelude::*;

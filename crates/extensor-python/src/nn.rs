@@ -4,7 +4,7 @@
 //! Layers themselves are Python's (`nn/`): they call operations. This module must not know them.
 
 use crate::dtype;
-use crate::error::OrRaise;
+use crate::error::{OrRaise, released};
 use crate::random::{self, PyKey};
 use crate::tensor::PyTensor;
 use extensor::nn::{self, ConvOptions, init};
@@ -94,7 +94,7 @@ pub fn class_loss(
     label_smoothing: f64,
 ) -> PyResult<PyTensor> {
     let (logits, targets) = (&logits.0, &targets.0);
-    py.detach(|| nn::class_loss(logits, targets, label_smoothing)).or_raise().map(PyTensor)
+    released(py, || nn::class_loss(logits, targets, label_smoothing)).map(PyTensor)
 }
 
 fn float(value: Option<&Bound<'_, PyAny>>) -> PyResult<DType> {

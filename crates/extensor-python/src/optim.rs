@@ -4,7 +4,7 @@
 //! ones. This module must not know a formula.
 
 use crate::autodiff::{list, tensors};
-use crate::error::OrRaise;
+use crate::error::{OrRaise, released};
 use crate::named::Named;
 use crate::tensor::PyTensor;
 use extensor::autodiff::{Path, Tree};
@@ -140,7 +140,7 @@ impl PyMethod {
         leaves: &Bound<'py, PyAny>,
     ) -> PyResult<(Vec<&'static str>, Bound<'py, PyList>)> {
         let model = Named::of(names, leaves)?;
-        let state = py.detach(|| self.0.init(&model)).or_raise()?;
+        let state = released(py, || self.0.init(&model))?;
         let mut slots = Vec::new();
         let visited = state.visit(&Path::ROOT, &mut |_, x| {
             slots.push(x.clone());
@@ -198,7 +198,7 @@ impl PyMethod {
             })?;
             Ok((model, slots, state.grad_norm))
         };
-        let (model, slots, norm) = py.detach(run).or_raise()?;
+        let (model, slots, norm) = released(py, run)?;
         Ok((list(py, model.leaves())?, list(py, &slots)?, norm))
     }
 }
@@ -207,12 +207,12 @@ impl PyMethod {
 #[pyfunction]
 pub fn global_norm(py: Python<'_>, leaves: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
     let leaves = tensors(leaves)?;
-    py.detach(|| gradients::global_norm(&leaves)).or_raise().map(PyTensor)
+    released(py, || gradients::global_norm(&leaves)).map(PyTensor)
 }
 
 /// Whether every element of every tensor is finite.
 #[pyfunction]
 pub fn all_finite(py: Python<'_>, leaves: &Bound<'_, PyAny>) -> PyResult<bool> {
     let leaves = tensors(leaves)?;
-    py.detach(|| gradients::all_finite(&leaves)).or_raise()
+    released(py, || gradients::all_finite(&leaves))
 }

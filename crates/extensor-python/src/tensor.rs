@@ -5,7 +5,7 @@
 
 use crate::convert::Argument;
 use crate::dtype::{self, PyDType, python_name};
-use crate::error::OrRaise;
+use crate::error::{OrRaise, released};
 use crate::function::{self, PowerLike};
 use crate::numbers::{MOST_NESTED, element, elements, nested, number};
 use crate::{buffers, dlpack, index};
@@ -221,7 +221,7 @@ impl PyTensor {
 
     /// A copy whose memory is its own, in row-major order.
     fn copy(&self, py: Python<'_>) -> PyResult<PyTensor> {
-        py.detach(|| self.0.copied()).or_raise().map(PyTensor)
+        released(py, || self.0.copied()).map(PyTensor)
     }
 
     #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]

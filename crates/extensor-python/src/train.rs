@@ -1,7 +1,8 @@
 //! What the training loop, which is Python's (`train/`), asks of the library.
 
-use crate::error::{OrRaise, callback};
+use crate::error::{OrRaise, callback, released};
 use extensor::precision::{LossScale, Policy};
+use extensor::train::Claim;
 use extensor::train::metrics::{JsonLines, Value};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -13,6 +14,23 @@ use std::sync::{Mutex, PoisonError};
 pub fn call_watched<'py>(f: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let called = || f.call0().map_err(|error| callback("call_watched", error));
     extensor::debug::finite(called).or_raise()
+}
+
+/// A folder that is this process's to train in, until it is released or the process ends.
+#[pyclass(name = "Claim", module = "extensor.train", frozen)]
+pub struct PyClaim(Mutex<Option<Claim>>);
+
+#[pymethods]
+impl PyClaim {
+    #[new]
+    fn new(folder: PathBuf) -> PyResult<PyClaim> {
+        Ok(PyClaim(Mutex::new(Some(Claim::on(folder).or_raise()?))))
+    }
+
+    /// Lets others have the folder.
+    fn release(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 /// A factor on the loss, so that gradients too small for float16 are not rounded to 0: halved whenever a
@@ -94,6 +112,6 @@ impl PyJsonLines {
         let values: Vec<(&str, Value)> =
             values.iter().map(|(name, value)| (name.as_str(), (*value).into())).collect();
         let write = || self.0.lock().unwrap_or_else(PoisonError::into_inner).write(step, &values);
-        py.detach(write).or_raise()
+        released(py, write)
     }
 }

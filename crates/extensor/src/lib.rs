@@ -10,6 +10,7 @@ pub mod check;
 pub mod data;
 pub mod debug;
 pub mod gradients;
+pub mod interrupt;
 pub mod io;
 pub mod nn;
 mod ops;

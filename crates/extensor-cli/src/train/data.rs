@@ -170,6 +170,9 @@ fn letters(name: &str, text: &str, settings: &Settings) -> extensor::Result<Data
     Ok(Data { task, name: name.into(), train, test, pictures: None })
 }
 
+/// So many classes any table may have, and a longer one as many as it has rows.
+const FEW_CLASSES: i64 = 1000;
+
 /// The last column is the class; a fifth of the rows, drawn by the seed, is to test with.
 fn columns(name: &str, table: &csv::Table, settings: &Settings) -> extensor::Result<Data> {
     let last = table.columns().len().saturating_sub(1);
@@ -190,7 +193,27 @@ fn columns(name: &str, table: &csv::Table, settings: &Settings) -> extensor::Res
     });
     let inputs = Tensor::from_vec(scaled.collect::<Vec<f32>>(), [rows, features])?;
     let targets = pairs.targets().clone();
-    let classes = targets.to_vec::<i64>()?.into_iter().max().map_or(0, |c| c as usize + 1).max(2);
+    let labels = targets.to_vec::<i64>()?;
+    let largest = labels.iter().copied().max().unwrap_or(0);
+    // A class takes a part of the last layer, whether it is there or not.
+    if largest >= (rows as i64).max(FEW_CLASSES) {
+        let mut different = labels;
+        different.sort_unstable();
+        different.dedup();
+        let (op, parameter) = ("train", "the label");
+        let expected = format!(
+            "below {}: the {} different classes in these {rows} rows should be numbered from 0 on",
+            FEW_CLASSES.max(rows as i64),
+            different.len()
+        );
+        return Err(extensor::Error::Parameter {
+            op,
+            parameter,
+            expected,
+            got: largest.to_string(),
+        });
+    }
+    let classes = (largest as usize + 1).max(2);
     let all = Arc::new(Pairs::new(inputs, targets)?);
     let draws = Key::new(settings.seed.unwrap_or(0)).fold_in(9).integers([rows], 5)?;
     let draws = draws.to_vec::<i64>()?;

@@ -12,14 +12,15 @@ pub mod saved;
 
 use config::Settings;
 use data::Data;
-use extensor::Key;
 use extensor::data::Loader;
 use extensor::io::atomic;
 use extensor::train::metrics::JsonLines;
 use extensor::train::tensorboard::EventFile;
 use extensor::train::{Directory, End, Plan, State, fit};
+use extensor::{Key, interrupt};
 use network::Network;
 use progress::Progress;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -97,6 +98,7 @@ struct Session {
     loader: Loader,
     plan: Plan,
     folder: PathBuf,
+    directory: Directory,
     state: State<Network>,
     resumed: bool,
     notes: Vec<String>,
@@ -115,47 +117,53 @@ impl Session {
         let mut state = recipe::state(&settings, model, &*optimizer, key).map_err(failed)?;
         let mut notes = Vec::new();
         let resumed = settings.resume.is_some();
-        let folder = match (&settings.resume, &settings.out) {
+        let keep = settings.keep.unwrap_or(3) as usize;
+        // From here on the folder is this process's own.
+        let claim = |folder: &Path| -> Result<Directory, String> {
+            let directory = Directory::open(checkpoints(folder), keep).map_err(failed)?;
+            directory.claim().map_err(failed)?;
+            Ok(directory)
+        };
+        let (folder, directory) = match (&settings.resume, &settings.out) {
             (Some(folder), _) => {
+                let directory = claim(folder)?;
                 let found = saved::resume(folder, state, &data.task)?;
                 state = found.loaded;
                 notes.extend(found.skipped.iter().map(|(path, error)| {
                     format!("{} does not load, the one before it is used: {error}", path.display())
                 }));
                 notes.push(format!("resumed from {}, step {}", found.path.display(), found.step));
-                folder.clone()
+                (folder.clone(), directory)
             }
             (None, Some(folder)) => {
+                let directory = claim(folder)?;
                 if saved::exists(folder) {
                     return Err(format!(
                         "{0} holds a run already: go on with --resume {0}, or choose another --out",
                         folder.display()
                     ));
                 }
-                folder.clone()
+                (folder.clone(), directory)
             }
             (None, None) => {
                 let name = format!("{}-{}", settings.model.as_deref().unwrap_or("run"), data.name);
-                let all = (1..).map(|i| match i {
-                    1 => PathBuf::from("runs").join(&name),
-                    i => PathBuf::from("runs").join(format!("{name}-{i}")),
-                });
-                all.into_iter().find(|folder| !folder.exists()).unwrap_or_default()
+                let folder = fresh(Path::new("runs"), &name)?;
+                let directory = claim(&folder)?;
+                (folder, directory)
             }
         };
-        Ok(Session { settings, data, loader, plan, folder, state, resumed, notes })
+        Ok(Session { settings, data, loader, plan, folder, directory, state, resumed, notes })
     }
 
     fn run(self) -> Result<u8, String> {
-        let Session { settings, data, loader, plan, folder, state, resumed, notes } = self;
+        let Session { settings, data, loader, plan, folder, directory, state, resumed, notes } =
+            self;
         let failed = |error: extensor::Error| error.to_string();
         let optimizer = recipe::optimizer(&settings);
         let schedule = recipe::schedule(&settings, plan.steps).map_err(failed)?;
         if settings.check_gradients == Some(true) && !gradient::check(&state, &loader)? {
             return Ok(1);
         }
-        let keep = settings.keep.unwrap_or(3) as usize;
-        let directory = Directory::open(checkpoints(&folder), keep).map_err(failed)?;
         let (metrics, events) = if resumed {
             directory.forget_after(state.step).map_err(failed)?;
             let metrics = JsonLines::resume(&folder.join("metrics.jsonl"), state.step);
@@ -186,7 +194,7 @@ impl Session {
             state.step,
             metrics.map_err(failed)?,
             events.map_err(failed)?,
-            stop,
+            stop.clone(),
         );
         for note in notes {
             progress.say(&note);
@@ -223,8 +231,54 @@ impl Session {
             progress.output.finish()?;
             return Ok(INTERRUPTED);
         }
-        report::finish(&settings, &state, &plan, &folder, &directory, progress, started, end)?;
-        Ok(0)
+        let mut finish = || {
+            report::finish(
+                &settings,
+                &state,
+                &plan,
+                &folder,
+                &directory,
+                &mut progress,
+                started,
+                end,
+            )
+        };
+        let stopped = || stop.load(Ordering::Relaxed);
+        match interrupt::watch(&stopped, || Ok(finish())).map_err(failed).and_then(|done| done) {
+            Err(_) if stopped() => {
+                let text = format!("training is done, its report is not; that comes with: {again}");
+                progress.output.line(&text);
+                progress.output.finish()?;
+                Ok(INTERRUPTED)
+            }
+            done => {
+                done?;
+                progress.output.finish()?;
+                Ok(0)
+            }
+        }
+    }
+}
+
+/// A new folder of this name, or of the name with a number that nobody has taken yet.
+fn fresh(within: &Path, name: &str) -> Result<PathBuf, String> {
+    let failed = |path: &Path, error: std::io::Error| {
+        Err(format!("cannot create {}: {error}", path.display()))
+    };
+    if let Err(error) = std::fs::create_dir_all(within) {
+        return failed(within, error);
+    }
+    let mut number = 1;
+    loop {
+        let folder = within.join(match number {
+            1 => name.to_string(),
+            _ => format!("{name}-{number}"),
+        });
+        match std::fs::create_dir(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return failed(&folder, error),
+        }
     }
 }
 

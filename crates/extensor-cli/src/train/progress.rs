@@ -8,12 +8,12 @@ use super::data::{Data, Task};
 use super::evaluate::{self, Scores};
 use super::network::Network;
 use crate::output::Output;
-use extensor::Result;
 use extensor::io::safetensors::Contents;
 use extensor::precision::Policy;
 use extensor::train::metrics::{JsonLines, Value};
 use extensor::train::tensorboard::EventFile;
 use extensor::train::{Evaluation, Flow, Hooks, Plan, Step};
+use extensor::{Result, interrupt};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::Path;
 use std::sync::Arc;
@@ -231,7 +231,10 @@ impl Hooks<Network> for Progress {
         if self.data.test.is_empty() {
             return Ok(None);
         }
-        let scores = evaluate::evaluate(model, &*self.data.test, self.policy, limit)?;
+        let stopped = || self.stop.load(Ordering::Relaxed);
+        let scores = interrupt::watch(&stopped, || {
+            evaluate::evaluate(model, &*self.data.test, self.policy, limit)
+        })?;
         Ok(Some(evaluation(&self.data.task, &scores)))
     }
 

@@ -58,7 +58,7 @@ pub fn finish(
     plan: &Plan,
     folder: &Path,
     directory: &Directory,
-    mut progress: Progress,
+    progress: &mut Progress,
     started: Instant,
     end: End,
 ) -> Result<(), String> {
@@ -132,7 +132,7 @@ pub fn finish(
         output.line("");
         output.line(sample.trim());
     }
-    progress.output.finish()
+    Ok(())
 }
 
 /// Scores in words.

@@ -6,7 +6,7 @@ use super::data::Task;
 use super::network::Network;
 use extensor::Key;
 use extensor::io::safetensors::{self, File};
-use extensor::train::{Directory, Found, State};
+use extensor::train::{Directory, Found, State, expect_checkpoint};
 use std::path::{Path, PathBuf};
 
 /// What a checkpoint says about itself.
@@ -36,6 +36,7 @@ pub fn open(path: &Path) -> Result<Saved, String> {
         let text = file.metadata().get(name);
         text.ok_or_else(|| format!("{shown} is no checkpoint of extensor: it has no {name:?}"))
     };
+    expect_checkpoint(&file).map_err(|error| format!("{shown}: {error}"))?;
     let settings = Settings::parse(about("config")?).map_err(|e| format!("{shown}: {e}"))?;
     let task = serde_json::from_str(about("task")?);
     let task = task.map_err(|error| format!("{shown}: the task in it cannot be read: {error}"))?;

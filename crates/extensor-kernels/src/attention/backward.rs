@@ -5,6 +5,7 @@ use crate::gemm::{self, Dims, scratch};
 use crate::isa::{Kernel, dispatch};
 use crate::number::Real;
 use crate::par::{self, Shared};
+use crate::stop;
 use std::ops::Range;
 
 /// Scores become weights; the gradients of the weights become those of the products of queries and
@@ -66,7 +67,7 @@ pub(super) fn run_backward<W: Wide>(
         g.fill(W::nearest(0.0));
         Shared::new(g)
     });
-    let mut means = vec![W::nearest(0.0); heads * queries];
+    let mut means = stop::room(W::nearest(0.0), heads.saturating_mul(queries));
     if value_width > 0 {
         for (i, mean) in means.iter_mut().enumerate() {
             let row = i * value_width..(i + 1) * value_width;

@@ -10,6 +10,7 @@ use super::patches::{Patches, Turned};
 use crate::gemm::simd::dispatch;
 use crate::gemm::{Dims, Element, Matrix, Real, product_of, scratch};
 use crate::par::{self, Shared};
+use crate::stop;
 use std::ops::Range;
 
 /// The most parts, and bytes that their sums take in all.
@@ -119,7 +120,7 @@ impl<T: Element> Part<'_, T> {
         let strips = Strips::new(g.y.input, g.x.input, self.y, self.x);
         let (rows, columns, taps) = (g.y.output, g.x.output, g.taps());
         let (input, output) = (g.input_plane(), g.output_plane());
-        let mut parts = vec![[T::Acc::ZERO; LANES]; sums.len()];
+        let mut parts = stop::room([T::Acc::ZERO; LANES], sums.len());
         let room = strips.len() + if T::WIDE { 0 } else { strips.together * columns };
         scratch::with(room, |room: &mut [T::Acc]| {
             let (strip, gradient) = room.split_at_mut(strips.len());

@@ -6,6 +6,7 @@ use super::{
 use crate::isa::dispatch;
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
+use crate::stop;
 
 /// Groups of `pieces` pieces of `len` numbers.
 #[derive(Clone, Copy, Debug)]
@@ -189,7 +190,7 @@ where
     T::Wide: Wide,
 {
     assert!(x.len() == shape.elements() && y.len() == x.len(), "norm: the number of elements");
-    let mut found = vec![Found::default(); shape.groups];
+    let mut found = stop::room(Found::default(), shape.groups);
     let out = Shared::new(&mut found);
     let note = |group: usize, found: Moments<T::Wide>| {
         let (mean, variance, slope) = (found.mean, found.variance, found.line.exact.slope);
@@ -210,7 +211,7 @@ where
     let y = Shared::new(y);
     shape.each(|number| {
         let room = Room::of(shape, number, x);
-        let mut result = vec![T::Wide::ZERO; room.len()];
+        let mut result = stop::room(T::Wide::ZERO, room.len());
         let (first, piece_step) = (0, shape.len);
         let group = Group { shape, group: number, first, piece_step, x: &room, statistics };
         let wide = &Shared::new(&mut result);
@@ -226,7 +227,7 @@ struct Room;
 
 impl Room {
     fn of<T: Compute>(shape: &Planes, group: usize, x: &[T]) -> Vec<T::Wide> {
-        let mut room = vec![T::Wide::ZERO; shape.pieces * shape.len];
+        let mut room = stop::room(T::Wide::ZERO, shape.pieces.saturating_mul(shape.len));
         if shape.len > 0 {
             for (piece, room) in room.chunks_mut(shape.len).enumerate() {
                 let at = shape.at(group, piece);
@@ -333,7 +334,7 @@ where
     let (pieces, piece_step) = (shape.pieces, shape.piece_step);
     assert!(x.len() == shape.elements() && g.len() == x.len(), "norm: the number of elements");
     assert!(dx.as_ref().is_none_or(|dx| dx.len() == x.len()), "norm: the number of gradients");
-    let mut sums = vec![[0.0; 2]; shape.groups * pieces];
+    let mut sums = stop::room([0.0; 2], shape.groups.saturating_mul(pieces));
     let all = Shared::new(&mut sums);
     // SAFETY: every group has sums of its own.
     let sums_of = |group: usize| unsafe { all.part(group * pieces, (group + 1) * pieces) };
@@ -350,7 +351,7 @@ where
     let dx = dx.map(Shared::new);
     shape.each(|number| {
         let (wide_g, room) = (Room::of(shape, number, g), Room::of(shape, number, x));
-        let mut result = vec![T::Wide::ZERO; if dx.is_some() { room.len() } else { 0 }];
+        let mut result = stop::room(T::Wide::ZERO, if dx.is_some() { room.len() } else { 0 });
         let (first, piece_step) = (0, shape.len);
         let group = Group { shape, group: number, first, piece_step, x: &room, statistics };
         let wide = Shared::new(&mut result);

@@ -8,6 +8,7 @@ use crate::gemm::scratch;
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
+use crate::stop;
 use crate::stream::{self, PIECE, Sink, Stream};
 use std::ops::Range;
 
@@ -91,7 +92,8 @@ where
                 }
             }
             _ => {
-                let (mut wide, mut result) = (vec![T::Wide::ZERO; len], vec![T::Wide::ZERO; len]);
+                let (mut wide, mut result) =
+                    (stop::room(T::Wide::ZERO, len), stop::room(T::Wide::ZERO, len));
                 for (k, (x, y)) in x.chunks(len).zip(y.chunks_mut(len)).enumerate() {
                     T::widen(x, &mut wide);
                     run(first + k, &wide, &mut result, &mut Sink::none());
@@ -491,13 +493,13 @@ fn some_rows<T: Compute>(
 {
     let len = shape.len;
     let wanted = totals.each_ref().map(|totals| !totals.is_empty());
-    let mut block = [(); 2].map(|()| vec![T::Wide::ZERO; shape.groups * len]);
+    let mut block = [(); 2].map(|()| stop::room(T::Wide::ZERO, shape.groups.saturating_mul(len)));
     let direct = T::as_wide(&g[..0]).is_some();
     let streamed = direct && streamed(g, len);
     let stream = Stream::new();
     let mut made = stream::room::<T::Wide>(if streamed { len } else { 0 });
     let needed = if direct { 0 } else { len };
-    let mut room = [(); 3].map(|()| vec![T::Wide::ZERO; needed]);
+    let mut room = [(); 3].map(|()| stop::room(T::Wide::ZERO, needed));
     let mut from = rows.start;
     while from < rows.end {
         let to = (from + BLOCK).min(rows.end);

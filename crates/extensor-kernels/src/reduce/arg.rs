@@ -4,6 +4,7 @@ use super::fold::{Extremes, no_params};
 use super::{BLOCK, PACK, Room, Walk, counts, in_tasks, lies_in_rows, reduce};
 use crate::native::{Compute, Native};
 use crate::par::Shared;
+use crate::stop;
 use crate::view::View;
 
 /// Which one is looked for.
@@ -30,7 +31,7 @@ where
         Which::Largest => T::Wide::largest(),
         Which::Smallest => T::Wide::smallest(),
     };
-    let mut best = vec![T::Wide::ZERO; results];
+    let mut best = stop::room(T::Wide::ZERO, results);
     let keep = |_: usize, acc: &[T::Wide], out: &mut [T::Wide]| out.copy_from_slice(acc);
     reduce(fold, x, reduced, &no_params(results), &keep, &mut best);
     assert_eq!(out.len(), results, "arg: the number of results");
@@ -65,6 +66,7 @@ fn rows<T: Compute>(
             let mut start = 0;
             let mut found = None;
             while found.is_none() && start < each {
+                stop::look();
                 let len = PACK.min(each - start);
                 let values = room.read(&x, k * each + start, len);
                 found = values.iter().position(|&v| hit(v, best[k]));
@@ -100,6 +102,7 @@ fn columns<T: Compute>(
             out.fill(0);
             // Backwards, so that the first one is what remains.
             for row in (0..each).rev() {
+                stop::look();
                 let values = room.read(&x, row * results + start, end - start);
                 for ((out, &v), &best) in out.iter_mut().zip(values).zip(&best[start..end]) {
                     *out = if hit(v, best) { row as i64 } else { *out };

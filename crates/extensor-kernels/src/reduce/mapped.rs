@@ -5,6 +5,7 @@ use crate::map::Block;
 use crate::native::Native;
 use crate::number::Number;
 use crate::par::Shared;
+use crate::stop;
 use crate::view::{Gather, View};
 
 /// Values of the formula that are computed, then summed while they are in the first cache.
@@ -45,7 +46,7 @@ fn sum_scaled<T: Floats, const N: usize>(
     }
     let gathers = inputs.each_ref().map(Gather::new);
     let pieces = len.div_ceil(PIECE);
-    let mut partial = vec![0.0; pieces];
+    let mut partial = stop::room(0.0, pieces);
     let shared = Shared::new(&mut partial);
     in_tasks(pieces, PIECE, &|units| {
         let mut rooms = [(); N].map(|()| Room::new());

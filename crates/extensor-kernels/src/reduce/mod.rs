@@ -28,6 +28,7 @@ pub use scan::{Scans, cumprod, cumsum, recurrence};
 
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for};
+use crate::stop;
 use crate::stream::Places;
 use crate::view::{Gather, View, merged};
 use smallvec::SmallVec;
@@ -313,7 +314,7 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
     /// Rows of more than one chunk.
     fn long_rows<T: Compute<Wide = I>>(&self, x: &Gather<'_, T>, out: &mut [O]) {
         let &Job { each, chunks, .. } = self;
-        let mut partial = vec![self.fold.start(); self.results * chunks];
+        let mut partial = stop::room(self.fold.start(), self.results.saturating_mul(chunks));
         let shared = Shared::new(&mut partial);
         // Whole chunks that lie together are folded side by side, as rows are.
         let together = side_by_side(x, self.results.saturating_mul(each), chunks, CHUNK);
@@ -367,10 +368,8 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
         let per_chunk = results / stretch * blocks;
         let rows = each.min(CHUNK);
 
-        let mut partial: Vec<A> = Vec::new();
-        if chunks > 1 {
-            partial.resize(chunks * results, self.fold.start());
-        }
+        let partials = if chunks > 1 { chunks.saturating_mul(results) } else { 0 };
+        let mut partial: Vec<A> = stop::room(self.fold.start(), partials);
         let (whole, shared) = (Shared::new(out), Shared::new(&mut partial));
         in_tasks(chunks * per_chunk, block * rows, &|units| {
             let mut room = Room::new();

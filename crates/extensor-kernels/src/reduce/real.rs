@@ -8,6 +8,7 @@ use super::fold::{Arithmetic, Extremes, Folds, Step, no_params};
 use super::{Room, Walk, counts, reduce};
 use crate::native::{Compute, Native};
 use crate::number::Real;
+use crate::stop;
 use crate::view::View;
 use half::{bf16, f16};
 use std::marker::PhantomData;
@@ -163,9 +164,16 @@ fn sums_over<T: Floats, O: Native>(
         return;
     }
     let line = Line { scale: SMALL, shift: 0.0 };
-    let mut scaled = vec![0.0; out.len()];
+    let mut scaled = stop::room(0.0, out.len());
     let keep = |_: usize, acc: &[f64], out: &mut [f64]| out.copy_from_slice(acc);
-    reduce::<f64, _, _, _>(&Folds(Lines), x, reduced, &vec![line; out.len()], &keep, &mut scaled);
+    reduce::<f64, _, _, _>(
+        &Folds(Lines),
+        x,
+        reduced,
+        &stop::room(line, out.len()),
+        &keep,
+        &mut scaled,
+    );
     for (out, scaled) in out.iter_mut().zip(scaled) {
         if !is_finite(*out) {
             *out = round(scaled / divisor / SMALL);
@@ -191,7 +199,7 @@ fn is_finite<T: Floats>(x: T) -> bool {
 
 /// The means in `f64`, not rounded.
 fn means<T: Floats>(x: View<'_, T>, reduced: &[bool], results: usize) -> Vec<f64> {
-    let mut means = vec![0.0; results];
+    let mut means = stop::room(0.0, results);
     let divisor = counts(x.shape(), reduced).1 as f64;
     sums_over(x, reduced, divisor, |y| y, f64::is_finite, &mut means);
     means
@@ -222,7 +230,7 @@ pub fn std<T: Floats>(x: View<'_, T>, reduced: &[bool], ddof: usize, out: &mut [
 
 /// `√(Σ x²)`.
 pub fn norm<T: Floats>(x: View<'_, T>, reduced: &[bool], out: &mut [T]) {
-    let lines = centred(vec![0.0; out.len()]);
+    let lines = centred(stop::room(0.0, out.len()));
     roots(x, reduced, lines, 1.0, out);
 }
 
@@ -263,7 +271,7 @@ fn roots<T: Floats>(
         let scale = if y < 1.0 { 1.0 } else { 0.25 };
         *line = Line { scale, shift: line.shift * scale };
     }
-    let mut reach = vec![0.0; out.len()];
+    let mut reach = stop::room(0.0, out.len());
     let keep = |_: usize, acc: &[f64], out: &mut [f64]| out.copy_from_slice(acc);
     reduce::<f64, _, _, _>(&Folds(Reach), x64, reduced, &lines, &keep, &mut reach);
     for (line, reach) in lines.iter_mut().zip(&reach) {
@@ -272,7 +280,7 @@ fn roots<T: Floats>(
             *line = Line { scale: line.scale * power, shift: line.shift * power };
         }
     }
-    let mut scaled = vec![0.0; out.len()];
+    let mut scaled = stop::room(0.0, out.len());
     reduce::<f64, _, _, _>(f64::squares(), x64, reduced, &lines, &keep, &mut scaled);
     for ((out, scaled), line) in out.iter_mut().zip(scaled).zip(&lines) {
         if doubtful(*out) {
@@ -291,7 +299,7 @@ fn exponent(x: f64) -> i64 {
 
 /// `ln Σ eˣ`, from the differences to the largest; −∞ of nothing.
 pub fn logsumexp<T: Floats>(x: View<'_, T>, reduced: &[bool], out: &mut [T]) {
-    let mut shifts = vec![T::Wide::ZERO; out.len()];
+    let mut shifts = stop::room(T::Wide::ZERO, out.len());
     let finite = |_: usize, acc: &[T::Wide], out: &mut [T::Wide]| {
         for (out, &acc) in out.iter_mut().zip(acc) {
             let largest: f64 = acc.into();

@@ -4,6 +4,7 @@ use super::{BLOCK, PACK, Room, TASK, in_tasks};
 use crate::native::{Compute, Native};
 use crate::number::Real;
 use crate::par::{Shared, parallel_chunks};
+use crate::stop;
 use crate::view::{Gather, View};
 use half::{bf16, f16};
 use std::num::Wrapping;
@@ -114,6 +115,9 @@ pub fn recurrence<T: Real + Native>(
             let from = start + k * size;
             let (a, b) = (&a[from..from + size], &b[from..from + size]);
             for step in 0..rows {
+                if step.is_multiple_of(PACK) {
+                    stop::look();
+                }
                 let row = if reverse { rows - 1 - step } else { step };
                 for i in row * inner..(row + 1) * inner {
                     out[i] = if step == 0 {
@@ -187,11 +191,12 @@ impl<T: Scans, const PRODUCT: bool> Scan<'_, T, PRODUCT> {
         out: &Shared<T>,
     ) {
         let width = columns.len();
-        let mut runs = vec![if PRODUCT { T::ONE } else { <T as Scans>::ZERO }; width];
+        let mut runs = stop::room(if PRODUCT { T::ONE } else { <T as Scans>::ZERO }, width);
         // Rows that lie behind each other are read together.
         let together = if width == self.inner { (PACK / width).max(1) } else { 1 };
         let pieces = self.rows.div_ceil(together);
         for piece in 0..pieces {
+            stop::look();
             let piece = if self.reverse { pieces - 1 - piece } else { piece };
             let row = piece * together;
             let count = together.min(self.rows - row);

@@ -3,7 +3,8 @@
 use super::node::{Node, Walk};
 use super::trace::{Mark, Traced, new_level, unwrap};
 use super::tree::{Path, Tree, leaves, map};
-use crate::{Error, Result, Tensor, ops};
+use crate::tensor::{expect_room, with_room};
+use crate::{DType, Error, Result, Shape, Tensor, ops};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -323,11 +324,11 @@ pub fn jacobian_reverse(f: impl Fn(&Tensor) -> Result<Tensor>, x: &Tensor) -> Re
 }
 
 fn rows(pullback: &Pullback<Tensor, Tensor>, y: &Tensor, x: &Tensor) -> Result<Tensor> {
-    let shape: crate::Shape = y.shape().iter().chain(x.shape().iter()).copied().collect();
+    let shape: Shape = y.shape().iter().chain(x.shape().iter()).copied().collect();
     if shape.contains(&0) {
         return Tensor::zeros(shape, y.dtype());
     }
-    let mut all = Vec::with_capacity(y.len());
+    let mut all = room("jacobian", &shape, y.len(), y.dtype())?;
     for k in 0..y.len() {
         all.push(pullback.call(&basis(y, k)?)?);
     }
@@ -336,19 +337,30 @@ fn rows(pullback: &Pullback<Tensor, Tensor>, y: &Tensor, x: &Tensor) -> Result<T
 
 /// [`jacobian`] in forward mode.
 pub fn jacobian_forward(f: impl Fn(&Tensor) -> Result<Tensor>, x: &Tensor) -> Result<Tensor> {
-    let mut all = Vec::with_capacity(x.len());
+    let mut all = Vec::new();
     for k in 0..x.len() {
-        all.push(jvp(&f, x, &basis(x, k)?)?.1);
+        let column = jvp(&f, x, &basis(x, k)?)?.1;
+        if k == 0 {
+            let shape = column.shape().iter().chain(x.shape().iter()).copied().collect();
+            all = room("jacobian", &shape, x.len(), column.dtype())?;
+        }
+        all.push(column);
     }
     let y = match all.first() {
         Some(first) => first.clone(),
         None => f(x)?,
     };
-    let shape: crate::Shape = y.shape().iter().chain(x.shape().iter()).copied().collect();
+    let shape: Shape = y.shape().iter().chain(x.shape().iter()).copied().collect();
     if shape.contains(&0) {
         return Tensor::zeros(shape, y.dtype());
     }
     ops::reshape(&ops::stack(&all, -1)?, &shape)
+}
+
+/// A list for `count` parts of a tensor of this shape, if there is memory for the parts and for it.
+fn room(op: &'static str, shape: &Shape, count: usize, dtype: DType) -> Result<Vec<Tensor>> {
+    expect_room(op, shape.count(op)?.saturating_mul(2), dtype.size())?;
+    with_room(op, count)
 }
 
 /// A tensor like `x` that is 1 at element `k` and 0 elsewhere.

@@ -1,10 +1,11 @@
-//! Files that are there whole or not at all, whatever happens while they are written.
+//! Files that are there whole or not at all, whatever happens while they are written; and what is no
+//! file (a device, a pipe) written through.
 //!
 //! This module must not know what is in them.
 
 use super::{fault, shown};
 use crate::{Error, Result};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +19,11 @@ const SUFFIX: &str = ".tmp";
 /// The bytes go to a temporary file in the same directory, which is brought to the disk, given the
 /// name and made to last by bringing the directory to the disk too. After an error the temporary file
 /// is gone and the old file is as it was; after a kill the temporary file is left over, for [`clean`].
+///
+/// A file that was there before keeps its permissions, and its owner where the system allows that. A
+/// symbolic link stays, and what it points to is written, or made if it is not there. What is no file
+/// is written through as it is: a device, a named pipe, the standard output as `/dev/stdout`.
+///
 /// An [`Error`] of this library that `fill` wraps by [`io::Error::other`] comes back as it was.
 ///
 /// ```
@@ -40,21 +46,98 @@ pub fn write(
         Ok(ours) => ours,
         Err(error) => fault("atomic::write", &shown(path), error),
     };
-    // A link stays a link: what it points to is replaced.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    if target.file_name().is_none() || target.is_dir() {
-        return Err(fault("atomic::write", &shown(path), "this is a directory, expected a file"));
+    match place(path).map_err(failed)? {
+        Place::File(target, old) => replace(&target, old.as_ref(), fill).map_err(failed),
+        Place::Stream => {
+            // Where it is a file after all (a shell's `> file`), what is in it stays.
+            let stream = OpenOptions::new().append(true).open(path).map_err(failed)?;
+            let mut buffered = BufWriter::with_capacity(1 << 16, stream);
+            fill(&mut buffered).and_then(|()| buffered.flush()).map_err(failed)
+        }
+        Place::Directory => {
+            Err(fault("atomic::write", &shown(path), "this is a directory, expected a file"))
+        }
     }
-    let directory = directory_of(&target);
-    let mut temporary = Temporary::create(directory).map_err(failed)?;
+}
+
+/// What a path leads to.
+enum Place {
+    /// A file of this name, with what is known of the one that is there; or none as yet.
+    File(PathBuf, Option<Metadata>),
+    /// Something that has no contents to be replaced.
+    Stream,
+    Directory,
+}
+
+/// The most symbolic links that are followed, as in Linux.
+const LINKS: usize = 40;
+
+/// Follows symbolic links, one after the other, to what is there or would be.
+fn place(path: &Path) -> io::Result<Place> {
+    let mut at = path.to_path_buf();
+    for _ in 0..=LINKS {
+        if at.file_name().is_none() {
+            return Ok(Place::Directory);
+        }
+        let found = match fs::symlink_metadata(&at) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Place::File(at, None)),
+            found => found?,
+        };
+        if !found.is_symlink() {
+            return Ok(match found.file_type() {
+                kind if kind.is_file() => Place::File(at, Some(found)),
+                kind if kind.is_dir() => Place::Directory,
+                _ => Place::Stream,
+            });
+        }
+        // The system's links to what a process has open are no names of files.
+        let directory = fs::canonicalize(directory_of(&at))?;
+        if directory.starts_with("/proc") {
+            return match fs::metadata(&at)?.is_dir() {
+                true => Ok(Place::Directory),
+                false => Ok(Place::Stream),
+            };
+        }
+        at = directory.join(fs::read_link(&at)?);
+    }
+    Err(io::Error::other("its symbolic links lead in a circle"))
+}
+
+/// Puts a file that `fill` fills in the place of an old one, or where none is.
+fn replace(
+    target: &Path,
+    old: Option<&Metadata>,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let directory = directory_of(target);
+    let mut temporary = Temporary::create(directory)?;
+    // Before anything is in it that not everybody may read.
+    if let Some(old) = old {
+        keep_access(&temporary.file, old)?;
+    }
     let mut buffered = BufWriter::with_capacity(1 << 16, &temporary.file);
-    fill(&mut buffered).and_then(|()| buffered.flush()).map_err(failed)?;
+    fill(&mut buffered).and_then(|()| buffered.flush())?;
     // The buffer is empty; dropping it writes nothing.
     drop(buffered);
-    temporary.file.sync_all().map_err(failed)?;
-    fs::rename(&temporary.path, &target).map_err(failed)?;
+    temporary.file.sync_all()?;
+    fs::rename(&temporary.path, target)?;
     temporary.renamed = true;
-    sync_directory(directory).map_err(failed)
+    sync_directory(directory)
+}
+
+/// Gives a file the owner, where the system allows that, and the permissions of another.
+fn keep_access(file: &File, old: &Metadata) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt, fchown};
+        let new = file.metadata()?;
+        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+            // Only the administrator may give files away; a group of one's own may be kept.
+            let _ = fchown(file, Some(old.uid()), Some(old.gid()))
+                .or_else(|_| fchown(file, None, Some(old.gid())));
+        }
+    }
+    file.set_permissions(old.permissions())
 }
 
 /// Removes the temporary files that killed processes left in a directory, and says how many. Those

@@ -6,6 +6,7 @@
 
 use super::pointwise::{Times, map_real};
 use super::record::{Class, Record};
+use crate::interrupt::stoppable;
 use crate::{Axes, DType, Error, Result, Shape, Tensor, autodiff, debug, ops};
 use extensor_kernels::map::Formulas;
 use smallvec::{SmallVec, smallvec};
@@ -173,11 +174,24 @@ pub fn apply(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Outputs> {
         return autodiff::apply(op, inputs);
     }
     let specs = op.infer(inputs)?;
-    let outputs = op.forward(inputs, specs)?;
-    if debug::watched() {
-        debug::outputs(op, inputs, &outputs, Location::caller())?;
-    }
-    Ok(outputs)
+    forward(op, inputs, specs, Location::caller())
+}
+
+// Not at each place where an operation is called.
+#[inline(never)]
+fn forward(
+    op: &dyn Operation,
+    inputs: &[&Tensor],
+    specs: Specs,
+    at: &'static Location<'static>,
+) -> Result<Outputs> {
+    stoppable(op.record().name, || {
+        let outputs = op.forward(inputs, specs)?;
+        if debug::watched() {
+            debug::outputs(op, inputs, &outputs, at)?;
+        }
+        Ok(outputs)
+    })
 }
 
 /// Calls an operation that has one output.
@@ -247,7 +261,7 @@ pub(crate) fn backward_of_call(
     let mut result = if traced(grads) || traced(inputs) || traced(outputs) {
         autodiff::backward(op, &call)?
     } else {
-        op.backward(&call)?
+        stoppable(backward_name(record), || op.backward(&call))?
     };
     debug_assert_eq!(result.len(), inputs.len(), "{}: a gradient for each input", record.name);
     for (grad, input) in result.iter_mut().zip(inputs) {

@@ -2,7 +2,8 @@
 //!
 //! The order of bytes here is the machine's; what a file wants is not known in this place.
 
-use super::{DType, Error, Layout, Result, Shape, Storage, Strides, Tensor, match_bits};
+use super::{DType, Error, Layout, Result, Shape, Storage, Strides, Tensor};
+use super::{match_bits, with_room};
 use extensor_kernels::buffer::Buffer;
 
 impl Tensor {
@@ -85,7 +86,10 @@ impl Tensor {
     /// ```
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let x = self.plain("to_bytes")?.contiguous()?;
-        Ok(x.bytes().unwrap_or(&[]).to_vec())
+        let bytes = x.bytes().unwrap_or(&[]);
+        let mut copy = with_room("to_bytes", bytes.len())?;
+        copy.extend_from_slice(bytes);
+        Ok(copy)
     }
 
     /// A tensor of the bytes that [`to_bytes`](Self::to_bytes) gave.

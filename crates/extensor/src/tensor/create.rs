@@ -1,7 +1,7 @@
 //! Making tensors.
 
 use super::{DType, Element, Error, Layout, Result, Shape, Storage, Tensor};
-use super::{match_bits, match_float};
+use super::{match_bits, match_float, with_room};
 use extensor_kernels::cast::{round_bf16, round_f16};
 use extensor_kernels::native::{Compute, Native};
 use half::{bf16, f16};
@@ -137,7 +137,9 @@ impl Tensor {
     pub fn from_slice<E: Element>(values: &[E], shape: impl Into<Shape>) -> Result<Tensor> {
         let shape = shape.into();
         expect_length("from_slice", values.len(), &shape)?;
-        Self::from_vec(values.to_vec(), shape)
+        let mut copy = with_room("from_slice", values.len())?;
+        copy.extend_from_slice(values);
+        Self::from_vec(copy, shape)
     }
 
     /// A scalar: a tensor of no dimensions.

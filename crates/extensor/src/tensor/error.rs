@@ -123,6 +123,9 @@ pub enum Error {
         /// The number of bytes asked for.
         bytes: usize,
     },
+    /// Whoever was [asked](crate::interrupt::watch) said that it is no longer wanted.
+    #[error("interrupted")]
+    Interrupted,
     /// A number that is not finite, made of finite ones, while [`debug::finite`](crate::debug::finite)
     /// looked.
     #[error("{op}: {what} is {value} at {index:?}, of finite {of}; called at {at}")]

@@ -27,9 +27,10 @@ pub(crate) use layout::Layout;
 pub use random::Key;
 pub use shape::{Axes, Integers, Shape};
 pub(crate) use shape::{Strides, axis_index, broadcast};
-pub(crate) use storage::{Storage, with_room};
+pub(crate) use storage::{Storage, expect_room, with_room};
 
 use crate::autodiff::Traced;
+use crate::interrupt::stoppable;
 use extensor_kernels::native::Native;
 use extensor_kernels::view::View;
 use std::sync::Arc;
@@ -253,7 +254,10 @@ impl Tensor {
         debug_assert_eq!(size_of::<T>(), dtype.size());
         let len = shape.count(op)?;
         let mut storage = Storage::new::<T>(op, len)?;
-        fill(&mut storage.as_mut_slice()[..len]);
+        stoppable(op, || {
+            fill(&mut storage.as_mut_slice()[..len]);
+            Ok(())
+        })?;
         Ok(Self::from_storage(storage, shape, dtype))
     }
 }

@@ -4,7 +4,8 @@
 //! is being differentiated: whoever means it writes [`stop_gradient`](crate::autodiff::stop_gradient)
 //! first. Printing is the exception.
 
-use super::{DType, Element, Error, Result, Tensor, match_float, match_int};
+use super::{DType, Element, Error, Result, Tensor, match_float, match_int, with_room};
+use extensor_kernels::buffer::affordable;
 use extensor_kernels::view::Gather;
 
 impl Tensor {
@@ -19,12 +20,10 @@ impl Tensor {
     /// # Ok::<(), extensor::Error>(())
     /// ```
     pub fn to_vec<E: Element>(&self) -> Result<Vec<E>> {
-        let values = self.elements::<E>("to_vec")?;
-        let bytes = self.len().saturating_mul(size_of::<E>());
-        if !extensor_kernels::buffer::affordable(bytes) {
-            return Err(Error::OutOfMemory { op: "to_vec", bytes });
-        }
-        Ok(values.collect())
+        let elements = self.elements::<E>("to_vec")?;
+        let mut values = with_room("to_vec", self.len())?;
+        values.extend(elements);
+        Ok(values)
     }
 
     /// The one element of a tensor of one element.
@@ -119,11 +118,14 @@ impl Tensor {
     ///
     /// # Panics
     /// As the operators do, at the caller's line, with the sentence of the error that
-    /// [`to_vec`](Tensor::to_vec) returns, for a tensor that is being differentiated.
+    /// [`to_vec`](Tensor::to_vec) returns: for a tensor that is being differentiated, and where there is
+    /// no memory for the elements, which of a view there need not be.
     #[track_caller]
     #[allow(clippy::useless_conversion)] // f64 is one of the types
     pub fn to_f64_vec(&self) -> Vec<f64> {
         fn all<T: extensor_kernels::native::Native>(x: &Tensor, f: impl Fn(T) -> f64) -> Vec<f64> {
+            let bytes = x.len().saturating_mul(size_of::<T>() + size_of::<f64>());
+            assert!(affordable(bytes), "to_f64_vec: no memory for {bytes} bytes");
             let mut values = vec![T::ZERO; x.len()];
             Gather::new(&x.view::<T>()).read(0, &mut values);
             values.into_iter().map(f).collect()

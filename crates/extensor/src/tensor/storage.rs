@@ -1,7 +1,7 @@
 //! The memory behind a tensor, the one place that knows where it is.
 
 use crate::{Element, Error, Result};
-use extensor_kernels::buffer::Buffer;
+use extensor_kernels::buffer::{Buffer, affordable};
 use extensor_kernels::native::Native;
 
 /// Memory for elements, on the host. A device's memory would be another variant here.
@@ -48,14 +48,21 @@ impl Storage {
     }
 }
 
+/// An error unless the machine has memory for `len` things of `each` bytes. Whatever is allocated for
+/// as many things as an argument says, other than by [`Storage`], asks here or by [`with_room`] first.
+pub(crate) fn expect_room(op: &'static str, len: usize, each: usize) -> Result<()> {
+    match len.checked_mul(each) {
+        Some(bytes) if affordable(bytes) => Ok(()),
+        bytes => Err(Error::OutOfMemory { op, bytes: bytes.unwrap_or(usize::MAX) }),
+    }
+}
+
 /// An empty list with room for `len` items: where there is no memory for them, an error, not an abort.
 pub(crate) fn with_room<T>(op: &'static str, len: usize) -> Result<Vec<T>> {
+    expect_room(op, len, size_of::<T>())?;
     let mut list = Vec::new();
     match list.try_reserve_exact(len) {
         Ok(()) => Ok(list),
-        Err(_) => {
-            let bytes = len.saturating_mul(size_of::<T>());
-            Err(Error::OutOfMemory { op, bytes })
-        }
+        Err(_) => Err(Error::OutOfMemory { op, bytes: len * size_of::<T>() }),
     }
 }

@@ -3,12 +3,14 @@
 //! This module knows names of files and what to do when one does not load; it must not know what is in
 //! them.
 
+use super::claim::Claim;
 use super::files::failed;
 use crate::io::atomic;
 use crate::io::safetensors::Contents;
 use crate::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A folder of files `step-000000940.safetensors`.
 ///
@@ -31,6 +33,7 @@ use std::path::{Path, PathBuf};
 pub struct Directory {
     path: PathBuf,
     keep: usize,
+    claim: Arc<Mutex<Option<Claim>>>,
 }
 
 /// The newest checkpoint that loads.
@@ -53,7 +56,18 @@ impl Directory {
         let path = path.as_ref();
         fs::create_dir_all(path).map_err(|error| failed("create", path, &error))?;
         atomic::clean(path)?;
-        Ok(Directory { path: path.into(), keep: keep.max(1) })
+        Ok(Directory { path: path.into(), keep: keep.max(1), claim: Arc::default() })
+    }
+
+    /// Makes the folder this process's own, as long as this value or a clone of it lasts; an error that
+    /// names the other process if one trains in it. [`fit`](super::fit) does so; whoever writes
+    /// beside it (metrics) should before.
+    pub fn claim(&self) -> Result<()> {
+        let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
+        if claim.is_none() {
+            *claim = Some(Claim::on(&self.path)?);
+        }
+        Ok(())
     }
 
     /// The file of a step.

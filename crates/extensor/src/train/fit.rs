@@ -4,11 +4,11 @@
 //! the time.
 
 use super::directory::Directory;
+use super::hooks::{Flow, Hooks, Step};
 use super::state::{Best, State};
 use crate::autodiff::{Path, value_and_grad_with_aux};
-use crate::data::{Batch, Batches, Loaded, Loader};
+use crate::data::{Batch, Batches, Loaded, Loader, Position};
 use crate::gradients::{Accumulator, all_finite};
-use crate::io::safetensors::Contents;
 use crate::nn::Mode;
 use crate::optim::{Optimizer, Schedule};
 use crate::precision::{self, LossScale, Policy};
@@ -52,82 +52,6 @@ impl Default for Plan {
         }
     }
 }
-
-/// What a step found.
-#[derive(Clone, Debug)]
-pub struct Step {
-    /// Its number, from 1 on.
-    pub step: u64,
-    /// The epoch it belongs to, from 0 on.
-    pub epoch: u64,
-    /// The loss before the step.
-    pub loss: f64,
-    /// What else the loss function measured.
-    pub metrics: Vec<(&'static str, f64)>,
-    /// The learning rate.
-    pub lr: f64,
-    /// The norm of the gradient, where the optimiser clips it.
-    pub grad_norm: Option<f64>,
-    /// The factor on the loss for the next step.
-    pub scale: f64,
-    /// Whether the step was skipped for an overflow.
-    pub skipped: bool,
-    /// How many examples there were.
-    pub examples: usize,
-}
-
-/// What an evaluation found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Evaluation {
-    /// The higher the better: an accuracy, a loss with its sign turned.
-    pub score: f64,
-    /// All that was measured, by name.
-    pub metrics: Vec<(&'static str, f64)>,
-}
-
-/// Whether to go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// Go on.
-    Continue,
-    /// Stop after this step, with a checkpoint.
-    Stop,
-}
-
-/// What happens on the way. All do nothing unless they are written.
-pub trait Hooks<M> {
-    /// After each step.
-    fn step(&mut self, step: &Step) -> Result<Flow> {
-        let _ = step;
-        Ok(Flow::Continue)
-    }
-
-    /// Evaluates a model, if anything is to be evaluated.
-    fn evaluate(&mut self, model: &M) -> Result<Option<Evaluation>> {
-        let _ = model;
-        Ok(None)
-    }
-
-    /// After each evaluation; `best`: whether none before was as good.
-    fn evaluated(&mut self, step: u64, epoch: u64, found: &Evaluation, best: bool) -> Result<Flow> {
-        let _ = (step, epoch, found, best);
-        Ok(Flow::Continue)
-    }
-
-    /// What else a checkpoint is to hold.
-    fn describe<'a>(&self, contents: Contents<'a>) -> Contents<'a> {
-        contents
-    }
-
-    /// After each checkpoint.
-    fn saved(&mut self, path: &std::path::Path) -> Result<()> {
-        let _ = path;
-        Ok(())
-    }
-}
-
-/// Hooks that do nothing.
-impl<M> Hooks<M> for () {}
 
 /// Why training ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,12 +143,25 @@ where
 {
     fn all(&mut self, mut state: State<M>, loader: &Loader) -> Result<(State<M>, End)> {
         let plan = self.plan;
+        if let Some(directory) = self.directory {
+            directory.claim()?;
+        }
         let mut batches = loader.start_at(state.position)?;
         if state.step == 0 {
             // From now on there is something to go on from.
             self.save(&state)?;
         } else if let Some(directory) = self.directory {
             directory.tidy(state.best.map(|best| best.step))?;
+        }
+        if state.due {
+            // Of the epoch that the last step belonged to.
+            let Position { epoch, batch } = state.position;
+            let epoch = if batch == 0 { epoch.saturating_sub(1) } else { epoch };
+            let stop = self.evaluate(&mut state, epoch)? == Flow::Stop;
+            self.save(&state)?;
+            if stop {
+                return Ok((state, End::Stopped));
+            }
         }
         while state.step < plan.steps {
             if plan.patience > 0 && state.stale >= plan.patience {
@@ -240,13 +177,14 @@ where
             let (evaluate, save) = (due(plan.evaluate_every), due(plan.checkpoint_every));
             let last = state.step >= plan.steps;
             let mut stop = flow == Flow::Stop;
-            if evaluate || last {
+            state.due = evaluate || last;
+            if state.due {
                 stop |= self.evaluate(&mut state, epoch)? == Flow::Stop;
             }
             if evaluate || save || last || stop {
                 self.save(&state)?;
             }
-            if stop && !last {
+            if stop && (!last || state.due) {
                 return Ok((state, End::Stopped));
             }
         }
@@ -379,9 +317,15 @@ where
 
     fn evaluate(&mut self, state: &mut State<M>, epoch: u64) -> Result<Flow> {
         let found = match &state.average {
-            Some(average) => self.hooks.evaluate(&average.model()?)?,
-            None => self.hooks.evaluate(&state.model)?,
+            Some(average) => self.hooks.evaluate(&average.model()?),
+            None => self.hooks.evaluate(&state.model),
         };
+        let found = match found {
+            // It stays due.
+            Err(Error::Interrupted) => return Ok(Flow::Stop),
+            found => found?,
+        };
+        state.due = false;
         let Some(found) = found else {
             return Ok(Flow::Continue);
         };

@@ -3,13 +3,17 @@
 //! Everything here is written against trees of tensors and closures; it knows no model, no data set and
 //! no terminal.
 
+mod claim;
 mod directory;
 mod files;
 mod fit;
+mod hooks;
 pub mod metrics;
 mod state;
 pub mod tensorboard;
 
+pub use claim::Claim;
 pub use directory::{Directory, Found};
-pub use fit::{End, Evaluation, Flow, Hooks, Measured, Plan, Step, fit};
-pub use state::{Best, State};
+pub use fit::{End, Measured, Plan, fit};
+pub use hooks::{Evaluation, Flow, Hooks, Step};
+pub use state::{Best, State, expect_checkpoint};

@@ -12,7 +12,22 @@ use crate::{Error, Key, Result, Tree};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-const FORMAT: &str = "extensor checkpoint 1";
+const FORMAT: &str = "extensor checkpoint 2";
+/// Before there were checksums.
+const FIRST_FORMAT: &str = "extensor checkpoint 1";
+
+/// An error unless a file is a checkpoint, whole.
+pub fn expect_checkpoint(file: &File) -> Result<()> {
+    let format: String = About(file.metadata()).get("format")?;
+    match format.as_str() {
+        FORMAT => file.expect_checksums(),
+        FIRST_FORMAT => Ok(()),
+        _ => {
+            let (expected, got) = (format!("{FORMAT:?}"), format!("{format:?}"));
+            Err(Error::Parameter { op: OP, parameter: "format", expected, got })
+        }
+    }
+}
 
 /// The best evaluation so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,6 +64,8 @@ pub struct State<M> {
     pub stale: u64,
     /// How many steps were skipped for an overflow.
     pub overflows: u64,
+    /// Whether training was interrupted before the evaluation that belongs to this step was over.
+    pub due: bool,
 }
 
 impl<M: Tree + Clone> State<M> {
@@ -66,6 +83,7 @@ impl<M: Tree + Clone> State<M> {
             best: None,
             stale: 0,
             overflows: 0,
+            due: false,
         })
     }
 
@@ -121,6 +139,9 @@ impl<M: Tree + Clone> State<M> {
             let score = format!("{:?}", best.score);
             contents = contents.metadata("best_step", best.step).metadata("best_score", score);
         }
+        if self.due {
+            contents = contents.metadata("evaluation_due", 1);
+        }
         contents
     }
 
@@ -128,11 +149,7 @@ impl<M: Tree + Clone> State<M> {
     /// it.
     pub fn load(self, file: &File) -> Result<State<M>> {
         let about = About(file.metadata());
-        let format: String = about.get("format")?;
-        if format != FORMAT {
-            let (expected, got) = (format!("{FORMAT:?}"), format!("{format:?}"));
-            return Err(Error::Parameter { op: OP, parameter: "format", expected, got });
-        }
+        expect_checkpoint(file)?;
         let mut optimizer = file.under("optimizer.").into_tree(&self.optimizer)?;
         optimizer.step = about.get("optimizer_step")?;
         let average = match &self.average {
@@ -165,6 +182,7 @@ impl<M: Tree + Clone> State<M> {
             best,
             stale: about.get("stale")?,
             overflows: about.get("overflows")?,
+            due: about.0.contains_key("evaluation_due"),
         })
     }
 }

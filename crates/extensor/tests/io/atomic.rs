@@ -147,3 +147,118 @@ fn a_kill_leaves_the_old_file_and_a_leftover_that_is_cleaned_once_nobody_writes_
     assert_eq!(clean(folder.path("")).unwrap(), 1);
     assert_eq!(folder.names(), ["a"]);
 }
+
+#[cfg(unix)]
+mod what_is_there {
+    use super::*;
+    use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+    use std::process::Command;
+
+    fn pipe(folder: &Folder) -> std::path::PathBuf {
+        let path = folder.path("pipe");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        path
+    }
+
+    #[test]
+    fn a_named_pipe_is_written_through_and_stays_one() {
+        let folder = Folder::new("pipe");
+        let path = pipe(&folder);
+        let reader = std::thread::spawn({
+            let path = path.clone();
+            move || fs::read(path).unwrap()
+        });
+        write(&path, |file| file.write_all(&[b'7'; 200_000])).unwrap();
+        assert_eq!(reader.join().unwrap(), [b'7'; 200_000]);
+        assert!(fs::symlink_metadata(&path).unwrap().file_type().is_fifo());
+        assert_eq!(folder.names(), ["pipe"]);
+    }
+
+    /// Of one of its own: a mistake must not cost the machine its `/dev/null`.
+    #[test]
+    fn a_device_is_written_through_by_its_name_and_by_a_link_to_it() {
+        let folder = Folder::new("device");
+        let device = folder.path("null");
+        let made = Command::new("mknod").arg(&device).args(["c", "1", "3"]).output().unwrap();
+        if !made.status.success() || fs::OpenOptions::new().write(true).open(&device).is_err() {
+            println!("skipped: devices can be made by the administrator only");
+            return;
+        }
+        symlink("null", folder.path("nowhere")).unwrap();
+        for path in [&device, &folder.path("nowhere")] {
+            write(path, |file| file.write_all(b"gone")).unwrap();
+            assert!(fs::symlink_metadata(&device).unwrap().file_type().is_char_device());
+        }
+        assert_eq!(folder.names(), ["nowhere", "null"]);
+    }
+
+    #[test]
+    fn the_standard_output_is_written_through_to_a_pipe_and_to_a_file() {
+        if let Some(path) = asked("EXTENSOR_TEST_STDOUT") {
+            write(path, |file| file.write_all(b"<said>")).unwrap();
+            return;
+        }
+        let folder = Folder::new("stdout");
+        let name = "the_standard_output_is_written_through_to_a_pipe_and_to_a_file";
+        let name = format!("atomic::what_is_there::{name}");
+        let run = || again(&name, "", "EXTENSOR_TEST_STDOUT", "/dev/stdout");
+        let said = run().output().unwrap();
+        assert!(String::from_utf8_lossy(&said.stdout).contains("<said>"), "{said:?}");
+        let path = folder.path("out.txt");
+        let out = fs::File::create(&path).unwrap();
+        let inode = out.metadata().unwrap().ino();
+        assert!(run().stdout(out).status().unwrap().success());
+        assert!(fs::read_to_string(&path).unwrap().contains("<said>"));
+        assert_eq!(fs::metadata(&path).unwrap().ino(), inode);
+        assert_eq!(folder.names(), ["out.txt"]);
+    }
+
+    #[test]
+    fn permissions_and_owner_are_kept_from_the_first_byte_on() {
+        let folder = Folder::new("access");
+        let path = folder.path("secret");
+        fs::write(&path, "old").unwrap();
+        for mode in [0o600, 0o640, 0o755] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            // Only the administrator can give it away.
+            let _ = std::os::unix::fs::chown(&path, Some(1234), Some(4321));
+            let before = fs::metadata(&path).unwrap();
+            write(&path, |file| {
+                let hidden = fs::read_dir(folder.path("")).unwrap().map(|e| e.unwrap());
+                let hidden = hidden.filter(|e| e.file_name() != "secret");
+                let modes: Vec<u32> =
+                    hidden.map(|e| e.metadata().unwrap().mode() & 0o777).collect();
+                assert_eq!(modes, [mode]);
+                file.write_all(b"new")
+            })
+            .unwrap();
+            let after = fs::metadata(&path).unwrap();
+            assert_eq!(after.mode() & 0o777, mode);
+            assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
+            assert_ne!(after.ino(), before.ino());
+        }
+    }
+
+    #[test]
+    fn a_link_to_nothing_stays_and_what_it_points_to_is_made() {
+        let folder = Folder::new("dangling");
+        symlink("second", folder.path("first")).unwrap();
+        symlink("real", folder.path("second")).unwrap();
+        write(folder.path("first"), |file| file.write_all(b"made")).unwrap();
+        assert_eq!(fs::read(folder.path("real")).unwrap(), b"made");
+        for link in ["first", "second"] {
+            assert!(fs::symlink_metadata(folder.path(link)).unwrap().is_symlink());
+        }
+        assert_eq!(folder.names(), ["first", "real", "second"]);
+    }
+
+    #[test]
+    fn links_that_lead_in_a_circle_are_an_error_that_says_so() {
+        let folder = Folder::new("circle");
+        symlink("b", folder.path("a")).unwrap();
+        symlink("a", folder.path("b")).unwrap();
+        let error = write(folder.path("a"), |_| Ok(())).unwrap_err().to_string();
+        assert!(error.contains("its symbolic links lead in a circle"), "{error}");
+        assert_eq!(folder.names(), ["a", "b"]);
+    }
+}

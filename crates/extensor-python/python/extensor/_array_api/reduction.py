@@ -124,15 +124,18 @@ def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
 
 
 def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
-    """The differences of neighbours along an axis, `n` times over."""
+    """The differences of neighbours along an axis, `n` times over; with `n=0` the tensor itself, as in
+    NumPy, whatever is to be put before or after it."""
     x = tensor("diff", x)
     axis = axis_in("diff", axis, x.ndim)
     if n < 0:
         raise ValueError(f"diff: n is {n}, expected a number from 0 on")
+    if n == 0:
+        return x
     parts = [part for part in (prepend, x, append) if part is not None]
     if len(parts) > 1:
         x = concat(parts, axis=axis)
     operation = ops.not_equal if x.dtype.kind == "b" else ops.subtract
-    for _ in range(n):
+    for _ in range(min(n, x.shape[axis])):
         x = operation(ops.slice(x, axis, 1, None), ops.slice(x, axis, 0, -1))
     return x

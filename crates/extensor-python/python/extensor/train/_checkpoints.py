@@ -32,6 +32,11 @@ class Checkpoints:
         os.makedirs(self.folder, exist_ok=True)
         _core.atomic_clean(self.folder)
 
+    def claim(self):
+        """Makes the folder this process's own until the claim is released, or the process ends; if
+        another trains in it, that is an OSError which names it."""
+        return _core.Claim(self.folder)
+
     def path_of(self, step):
         """The file of a step."""
         return os.path.join(self.folder, f"step-{step:09}.safetensors")

@@ -83,7 +83,8 @@ def fit(
     `checkpoints` is a folder, in which the last `keep` checkpoints and the best are kept, one
     written every `checkpoint_every` steps (0: after each epoch) and after each evaluation; with
     `resume` the newest that loads is gone on from, with the same bits as if training had never
-    stopped. Whatever ends training, Ctrl-C above all, the newest state is saved there.
+    stopped. Whatever ends training, Ctrl-C above all, the newest state is saved there. The folder
+    is this process's own meanwhile: if another trains in it, that is an OSError which names it.
 
     With `compute`, a dtype such as "bfloat16", parameters and inputs are cast to it for the
     arithmetic; the parameters are kept, and updated, in their own. In "float16" the loss is scaled, so
@@ -107,6 +108,24 @@ def fit(
         steps = math.ceil(epochs * len(loader) / accumulate)
     state = State(model, optimizer.init(model), key, average, plateau, _scale(loss_scale, compute))
     folder = Checkpoints(checkpoints, keep) if checkpoints is not None else None
+    claim = folder.claim() if folder is not None else None
+    try:
+        return _fit_in(
+            folder, state, loss, loader, optimizer, steps, resume=resume, metrics=metrics,
+            progress=progress, every=(evaluate_every, checkpoint_every), patience=patience,
+            schedule=schedule, accumulate=accumulate, evaluate=evaluate, compute=compute,
+            hooks={"step": on_step, "evaluate": on_evaluate, "save": on_save},
+        )  # fmt: skip
+    finally:
+        if claim is not None:
+            claim.release()
+
+
+def _fit_in(
+    folder, state, loss, loader, optimizer, steps, *, resume, metrics, progress, every, patience,
+    schedule, accumulate, evaluate, compute, hooks,
+):  # fmt: skip
+    """`fit` in a folder of its own, if there is one, from a state before the first step."""
     if folder is not None and folder.steps():
         if not resume:
             raise ValueError(
@@ -115,13 +134,12 @@ def fit(
             )
         state = folder.newest(state.load)
     run = _Run(loss, optimizer, schedule, accumulate, evaluate, folder)
-    run.hooks = {"step": on_step, "evaluate": on_evaluate, "save": on_save}
-    run.compute = compute
+    run.hooks, run.compute = hooks, compute
     if metrics is not None:
         run.lines = _core.JsonLines(metrics, state.step if resume else None)
     bar = Progress(steps, "training", start=state.step) if progress else None
     try:
-        return run.all(state, loader, steps, (evaluate_every, checkpoint_every), patience, bar)
+        return run.all(state, loader, steps, every, patience, bar)
     finally:
         if bar is not None:
             bar.close()

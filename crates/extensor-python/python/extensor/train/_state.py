@@ -11,7 +11,9 @@ from .. import _core, io
 
 __all__ = ["State"]
 
-FORMAT = "extensor checkpoint 1"
+FORMAT = "extensor checkpoint 2"
+#: Before there were checksums.
+FIRST_FORMAT = "extensor checkpoint 1"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +97,9 @@ class State:
                     f"checkpoint: {name} is {got}, expected a {kind.__name__}"
                 ) from None
 
-        if get("format", str) != FORMAT:
+        if get("format", str) == FORMAT:
+            _core.safetensors_expect_checksums(path)
+        elif about["format"] != FIRST_FORMAT:
             raise ValueError(f"checkpoint: format is {about['format']!r}, expected {FORMAT!r}")
         average, plateau, best = None, None, None
         if self.average is not None:

@@ -3,6 +3,7 @@
 //! Everything a file says of itself is checked here, before a tensor's bytes are read or memory is
 //! taken for them; this module must not read them.
 
+use super::checksum;
 use crate::io::json::{Parsed, Reader, quote};
 use crate::{DType, Shape};
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ pub struct Info {
     pub shape: Shape,
     pub(super) start: u64,
     pub(super) end: u64,
+    /// That of its bytes, if the file says one.
+    pub(super) checksum: Option<u32>,
 }
 
 impl Info {
@@ -57,6 +60,8 @@ pub(super) fn name_of(dtype: DType) -> &'static str {
 pub(super) struct Header {
     pub metadata: BTreeMap<String, String>,
     pub tensors: BTreeMap<String, Info>,
+    /// Whether there are checksums.
+    pub checked: bool,
 }
 
 /// What is wrong with a header, and with which tensor.
@@ -83,7 +88,8 @@ impl Header {
     pub fn parse(text: &[u8], data: u64) -> Result<Header, Fault> {
         let text = std::str::from_utf8(text).map_err(|e| format!("the header is no text: {e}"))?;
         let mut reader = Reader::new(text);
-        let mut header = Header { metadata: BTreeMap::new(), tensors: BTreeMap::new() };
+        let mut header =
+            Header { metadata: BTreeMap::new(), tensors: BTreeMap::new(), checked: false };
         let mut seen_metadata = false;
         reader.object(|reader, name| {
             if name == METADATA {
@@ -104,7 +110,26 @@ impl Header {
         })?;
         reader.end()?;
         header.check_places(data)?;
+        if let Some(sums) = header.metadata.remove(checksum::KEY) {
+            header.set_checksums(text.as_bytes(), &sums)?;
+        }
         Ok(header)
+    }
+
+    /// Compares the header's checksum, and gives the tensors theirs.
+    fn set_checksums(&mut self, text: &[u8], sums: &str) -> Result<(), Fault> {
+        let damaged = || Fault::from(checksum::DAMAGED.to_string());
+        let (own, sums) = checksum::parse(sums).ok_or_else(damaged)?;
+        if checksum::of_header(text) != Some(own) || sums.len() != self.tensors.len() {
+            return Err(damaged());
+        }
+        let mut in_order: Vec<&mut Info> = self.tensors.values_mut().collect();
+        in_order.sort_by_key(|info| (info.start, info.end));
+        for (info, sum) in in_order.into_iter().zip(sums) {
+            info.checksum = Some(sum);
+        }
+        self.checked = true;
+        Ok(())
     }
 
     /// The tensors must fill the data without gaps and without sharing a byte.
@@ -159,7 +184,7 @@ impl Header {
             }
             text.push('}');
         }
-        for (name, Info { stored_dtype, shape, start, end }) in tensors {
+        for (name, Info { stored_dtype, shape, start, end, .. }) in tensors {
             comma(&mut text);
             quote(&mut text, name);
             let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
@@ -210,7 +235,7 @@ fn info(reader: &mut Reader<'_>) -> Parsed<Info> {
     let sizes = shape.ok_or("it has no shape")?.into_iter().map(usize::try_from);
     let shape = sizes.collect::<Result<_, _>>().map_err(|_| "its shape is beyond this machine")?;
     match offsets.as_deref() {
-        Some(&[start, end]) => Ok(Info { stored_dtype, shape, start, end }),
+        Some(&[start, end]) => Ok(Info { stored_dtype, shape, start, end, checksum: None }),
         _ => Err("its data_offsets are not two numbers".into()),
     }
 }
@@ -218,7 +243,7 @@ fn info(reader: &mut Reader<'_>) -> Parsed<Info> {
 impl Info {
     /// Shape, dtype and place must agree.
     fn check(&self) -> Parsed<()> {
-        let Info { stored_dtype, shape, start, end } = self;
+        let Info { stored_dtype, shape, start, end, .. } = self;
         if end < start {
             return Err(format!("ends at byte {end}, before it starts at byte {start}"));
         }

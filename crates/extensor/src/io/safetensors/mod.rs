@@ -1,8 +1,10 @@
 //! Trees to and from safetensors files, under the names that PyTorch gives their tensors.
 //!
 //! A file is 8 bytes with the length of a header, the header, and the tensors' bytes, little-endian.
+//! What is written here has checksums in its metadata, and is checked by them when it is read.
 //! This module must not know what a tree is for, or keep a copy of what it writes.
 
+mod checksum;
 mod header;
 
 pub use header::Info;
@@ -114,11 +116,8 @@ impl<'a> Contents<'a> {
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let (header, tensors) = self.arrange("the bytes")?;
         let mut bytes = Vec::new();
-        match write_all(&mut bytes, &header, &tensors).map_err(io::Error::downcast::<Error>) {
-            Ok(()) => Ok(bytes),
-            Err(Ok(error)) => Err(error),
-            Err(Err(error)) => Err(fault(SAVE, "the bytes", error)),
-        }
+        let written = write_all(&mut bytes, &header, &tensors);
+        written.map(|()| bytes).map_err(|error| ours(error, SAVE, "the bytes"))
     }
 
     /// The header, and the tensors in their order: widest elements first, so that all are aligned.
@@ -131,6 +130,7 @@ impl<'a> Contents<'a> {
         });
         let mut names = BTreeSet::new();
         let mut infos = Vec::with_capacity(sorted.len());
+        let mut sums = Vec::with_capacity(sorted.len());
         let mut end = 0u64;
         for (name, x) in &sorted {
             if !names.insert(name) {
@@ -146,9 +146,16 @@ impl<'a> Contents<'a> {
                 .and_then(|b| start.checked_add(b))
                 .ok_or_else(|| wrong(name, "is too large"))?;
             let (stored_dtype, shape) = (name_of(x.dtype()).to_string(), x.shape().clone());
-            infos.push((name.as_str(), Info { stored_dtype, shape, start, end }));
+            let info = Info { stored_dtype, shape, start, end, checksum: None };
+            infos.push((name.as_str(), info));
+            let mut sum = checksum::Sum::default();
+            write_elements(&mut sum, x).map_err(|error| ours(error, SAVE, file))?;
+            sums.push(sum.value());
         }
-        let header = Header::write(&self.metadata, &infos);
+        let mut metadata = self.metadata.clone();
+        metadata.insert(checksum::KEY.into(), checksum::text(&sums));
+        let mut header = Header::write(&metadata, &infos);
+        checksum::seal(&mut header);
         if header.len() as u64 > header::LONGEST {
             return Err(fault(
                 SAVE,
@@ -158,6 +165,11 @@ impl<'a> Contents<'a> {
         }
         Ok((header, sorted.into_iter().map(|(_, x)| *x).collect()))
     }
+}
+
+/// An error of ours that was wrapped, as it was; any other as one about the file.
+fn ours(error: io::Error, op: &'static str, file: &str) -> Error {
+    error.downcast::<Error>().unwrap_or_else(|error| fault(op, file, error))
 }
 
 fn write_all(file: &mut dyn Write, header: &[u8], tensors: &[&Tensor]) -> io::Result<()> {
@@ -258,6 +270,8 @@ fn read_header(name: &str, source: &mut dyn Read, length: u64) -> Result<(Header
     let data = 8 + promised;
     match Header::parse(&text, length - data) {
         Ok(header) => Ok((header, data)),
+        // A header that is damaged may well be no header any more.
+        Err(_) if checksum::is_wrong(&text) => Err(failed(checksum::DAMAGED.into())),
         Err(Fault { tensor: Some(tensor), reason }) => Err(in_file(LOAD, name, &tensor, reason)),
         Err(Fault { tensor: None, reason }) => Err(failed(reason)),
     }
@@ -279,7 +293,16 @@ impl File {
         &self.header.metadata
     }
 
-    /// Reads the tensor of this name.
+    /// An error unless the file has checksums: one that was written with them and has none is damaged.
+    pub fn expect_checksums(&self) -> Result<()> {
+        match self.header.checked {
+            true => Ok(()),
+            false => Err(fault(LOAD, &self.name, "it has no checksums: it is damaged")),
+        }
+    }
+
+    /// Reads the tensor of this name, which is an error if its bytes have another checksum than the
+    /// file says.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         let wrong = |reason: String| in_file(LOAD, &self.name, name, reason);
         let info = self.info(name).ok_or_else(|| wrong("is not there".into()))?;
@@ -288,6 +311,11 @@ impl File {
         })?;
         Tensor::from_bytes(LOAD, info.shape.clone(), dtype, |bytes| {
             self.read(info, bytes).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+            if info.checksum.is_some_and(|sum| sum != checksum::of_bytes(bytes)) {
+                return Err(wrong(
+                    "is damaged: its bytes have another checksum than the file says".into(),
+                ));
+            }
             if cfg!(target_endian = "big") {
                 swap_bytes(bytes, dtype.size());
             }

@@ -3,7 +3,7 @@
 use super::{OP, samples};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::record::{Class, Count, Family, Input, Needs, Parameter, Record};
-use crate::tensor::{Layout, Storage};
+use crate::tensor::{Layout, Storage, expect_room, with_room};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::attention::{self, Mask, Saved};
 use extensor_kernels::native::Native;
@@ -113,6 +113,8 @@ impl<'a> Hidden<'a> {
             a: mask.shape().clone(),
             b: shape,
         })?;
+        let count = sizes.outer.iter().fold(1usize, |all, &size| all.saturating_mul(size));
+        expect_room(OP, count, 2 * size_of::<usize>())?;
         let mut offsets = vec![layout.offset as isize];
         for (&size, &stride) in sizes.outer.iter().zip(&layout.strides) {
             let along = |&at: &isize| (0..size as isize).map(move |i| at + i * stride);
@@ -209,8 +211,9 @@ impl Attention {
         if !self.causal {
             return Ok(mask);
         }
-        let below = (0..queries).flat_map(|i| (0..keys).map(move |j| j <= i));
-        let below = Tensor::from_vec(below.collect::<Vec<bool>>(), [queries, keys])?;
+        let mut below = with_room(OP, queries.saturating_mul(keys))?;
+        below.extend((0..queries).flat_map(|i| (0..keys).map(move |j| j <= i)));
+        let below = Tensor::from_vec::<bool>(below, [queries, keys])?;
         Ok(Some(match mask {
             Some(mask) => ops::logical_and(&mask, &below)?,
             None => below,

@@ -4,7 +4,7 @@
 use crate::ops::operation::{Operation, Spec, backward_of, husk};
 use crate::ops::pointwise::Takes;
 use crate::ops::reduction::match_words;
-use crate::tensor::{Layout, match_float};
+use crate::tensor::{Layout, expect_room, match_float};
 use crate::{Error, Result, Shape, Tensor, ops};
 use extensor_kernels::gemm::{self, Dims, Matrix};
 
@@ -37,7 +37,10 @@ pub(super) fn tall(x: &Tensor) -> Option<Tensor> {
 }
 
 /// Where each matrix of a batch begins, the leading axes of `x` being broadcast to `batch`.
-pub(super) fn offsets(x: &Tensor, batch: &[usize]) -> Vec<usize> {
+pub(super) fn offsets(op: &'static str, x: &Tensor, batch: &[usize]) -> Result<Vec<usize>> {
+    let count = batch.iter().fold(1usize, |all, &size| all.saturating_mul(size));
+    // The list and the one that it was made of.
+    expect_room(op, count, 2 * size_of::<usize>())?;
     let layout = x.layout();
     let own = x.ndim() - 2;
     let mut starts = vec![layout.offset as isize];
@@ -47,7 +50,7 @@ pub(super) fn offsets(x: &Tensor, batch: &[usize]) -> Vec<usize> {
         starts =
             starts.iter().flat_map(|&s| (0..size as isize).map(move |j| s + j * stride)).collect();
     }
-    starts.into_iter().map(|s| s as usize).collect()
+    Ok(starts.into_iter().map(|s| s as usize).collect())
 }
 
 /// `a·b`, or `bias + a·b`, of (batches of) matrices of one dtype; the result has shape `shape`.
@@ -68,6 +71,10 @@ pub(super) fn product(
         return integer_product(op, dims, [a, b], &batch, shape);
     }
     let start = bias.map(|bias| ops::broadcast_to(bias, &shape)).transpose()?;
+    let (at_a, at_b) = match shape.contains(&0) {
+        true => (Vec::new(), Vec::new()),
+        false => (offsets(op, a, &batch)?, offsets(op, b, &batch)?),
+    };
     match_float!(dtype, T => Tensor::build(op, shape.clone(), dtype, |out: &mut [T]| {
         if let Some(start) = &start {
             use extensor_kernels::copy::{ViewMut, copy};
@@ -87,7 +94,6 @@ pub(super) fn product(
         } else {
             let first = as_matrix(data_a, matrix(a, 0));
             let second = as_matrix(data_b, matrix(b, 0));
-            let (at_a, at_b) = (offsets(a, &batch), offsets(b, &batch));
             gemm::matmul_batched(dims, first, &at_a, second, &at_b, start.is_some(), out);
         }
     }), else Err(Error::DType { op, argument: "the result", expected: "a float type", got: dtype }))
@@ -107,10 +113,12 @@ fn integer_product(
     }
     // In memory row by row, the matrices begin where their offsets say.
     let [a, b] = [operands[0].contiguous()?, operands[1].contiguous()?];
-    let [at_a, at_b] = [&a, &b].map(|x| {
-        let first = x.layout().offset;
-        offsets(x, batch).into_iter().map(|at| at - first).collect::<Vec<_>>()
-    });
+    let from_first = |x: &Tensor| -> Result<Vec<usize>> {
+        let (mut all, first) = (offsets(op, x, batch)?, x.layout().offset);
+        all.iter_mut().for_each(|at| *at -= first);
+        Ok(all)
+    };
+    let (at_a, at_b) = (from_first(&a)?, from_first(&b)?);
     match_words!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
         let [data_a, data_b] = [&a, &b].map(|x| x.contiguous_slice::<T>().unwrap_or(&[]));
         gemm::integers(dims, (data_a, &at_a), (data_b, &at_b), out);

@@ -43,8 +43,10 @@ pub(crate) fn positions(
 
 fn saturated(index: &Tensor) -> Result<Tensor> {
     let values: Vec<u64> = index.to_vec()?;
-    let values = values.into_iter().map(|i| i64::try_from(i).unwrap_or(i64::MAX));
-    Tensor::from_vec(values.collect(), index.shape().clone())
+    let found = Tensor::whole_numbers("index", values.len(), |i| {
+        i64::try_from(values[i]).unwrap_or(i64::MAX)
+    })?;
+    ops::reshape(&found, index.shape())
 }
 
 /// The elements of a tensor that [`positions`] made.

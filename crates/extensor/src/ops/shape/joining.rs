@@ -4,8 +4,8 @@ use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Needs, Record};
-use crate::ops::shape::{backward_of_many, bad_shape, countable, optional, place};
-use crate::tensor::{axis_index, match_bits};
+use crate::ops::shape::{PART, backward_of_many, bad_shape, countable, optional, place};
+use crate::tensor::{axis_index, expect_room, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Borrow;
@@ -204,7 +204,9 @@ pub fn stack_backward(grad_output: &Tensor, axis: i64) -> Result<Vec<Tensor>> {
     let at = axis_index("stack_backward", axis, grad_output.ndim())?;
     let mut shape = grad_output.shape().clone();
     shape.remove(at);
-    let shapes = vec![shape; grad_output.shape()[at]];
+    let layers = grad_output.shape()[at];
+    expect_room("stack_backward", layers, PART)?;
+    let shapes = vec![shape; layers];
     backward_of_many(&Stack { axis }, &[grad_output], &shapes)
 }
 

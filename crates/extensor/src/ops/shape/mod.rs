@@ -30,7 +30,7 @@ pub use views::*;
 
 use crate::ops::operation::{Operation, backward, husk};
 use crate::ops::record::Parameter;
-use crate::tensor::Strides;
+use crate::tensor::{Strides, expect_room};
 use crate::{Error, Result, Shape, Tensor};
 use extensor_kernels::copy::{ViewMut, copy};
 use extensor_kernels::native::Native;
@@ -95,6 +95,9 @@ pub(super) fn countable(
     Ok(shape)
 }
 
+/// About how many bytes one of many views takes, with what the engine and differentiation keep of it.
+pub(super) const PART: usize = 512;
+
 /// Writes `from` into the part of a row-major array of shape `shape` that starts at index `start`.
 pub(super) fn place<T: Native>(out: &mut [T], shape: &Shape, start: &[usize], from: View<'_, T>) {
     if from.is_empty() {
@@ -117,6 +120,7 @@ pub(super) fn backward_of_many(
     let Some(dtype) = dtype else {
         return Ok(Vec::new());
     };
+    expect_room(op.record().name, shapes.len(), PART)?;
     let of = |shape: &Shape| husk(shape, dtype);
     let inputs = shapes.iter().map(of).collect::<Result<Vec<_>>>()?;
     let inputs: Vec<&Tensor> = inputs.iter().collect();

@@ -1,12 +1,12 @@
 //! Elements repeated in place, and axes turned round.
 
-use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::shape::scatter::add_taken;
 use crate::ops::shape::{bad_parameter, countable, optional, required};
-use crate::tensor::axis_index;
+use crate::tensor::{axis_index, with_room};
 use crate::{DType, Integers, Result, Shape, Tensor, ops};
 use smallvec::{SmallVec, smallvec};
 
@@ -124,7 +124,7 @@ impl Repeat {
     /// Where along the axis each element of the result comes from.
     fn sources(&self, shape: &Shape) -> Result<Tensor> {
         let (axis, counts, total) = self.counts(shape)?;
-        let mut list = Vec::with_capacity(total.unwrap_or(0));
+        let mut list = with_room("repeat", total.unwrap_or(usize::MAX))?;
         for i in 0..shape[axis] {
             let times = counts[if counts.len() == 1 { 0 } else { i }];
             list.extend(std::iter::repeat_n(i as i64, times));
@@ -146,13 +146,21 @@ impl Operation for Repeat {
         let size = |(i, &size): (usize, &usize)| if i == axis { total } else { Some(size) };
         Ok(spec(countable("repeat", shape.iter().enumerate().map(size))?, inputs[0].dtype()))
     }
-    fn forward(&self, inputs: &[&Tensor], _: Specs) -> Result<Outputs> {
+    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+        let Spec { shape, dtype } = specs.swap_remove(0);
+        // Nothing is repeated, however often.
+        if shape.contains(&0) {
+            return Ok(smallvec![Tensor::zeros(shape, dtype)?]);
+        }
         let sources = self.sources(inputs[0].shape())?;
         Ok(smallvec![ops::take(inputs[0], &sources, self.axis)?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let shape = call.inputs[0].shape();
         call.one(|| {
+            if call.grad().is_empty() {
+                return Tensor::zeros(shape.clone(), call.grad().dtype());
+            }
             let sources = self.sources(shape)?;
             add_taken("repeat_backward", call.grad(), &sources, shape, self.axis)
         })

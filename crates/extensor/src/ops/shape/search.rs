@@ -3,6 +3,7 @@
 //! knows the shape of a result before it computes it.
 
 use crate::ops::shape::bad_shape;
+use crate::tensor::with_room;
 use crate::{Result, Shape, Tensor, ops};
 
 /// Where the elements of `x` are not zero (or false): for each axis a vector of `i64`, of the
@@ -23,12 +24,12 @@ pub fn nonzero(x: &Tensor) -> Result<Vec<Tensor>> {
     }
     let truth = ops::not_equal(x, &Tensor::zeros(Shape::scalar(), x.dtype())?)?;
     let truth: Vec<bool> = truth.to_vec()?;
-    let found: Vec<usize> = (0..truth.len()).filter(|&k| truth[k]).collect();
+    let mut found = with_room(op, truth.iter().filter(|&&t| t).count())?;
+    found.extend((0..truth.len()).filter(|&k| truth[k]));
     let strides = x.shape().strides();
     let along = |axis: usize| {
         let (step, size) = (strides[axis].max(1) as usize, x.shape()[axis].max(1));
-        let places = found.iter().map(|&k| (k / step % size) as i64).collect();
-        Tensor::from_vec(places, [found.len()])
+        Tensor::whole_numbers(op, found.len(), |i| (found[i] / step % size) as i64)
     };
     (0..x.ndim()).map(along).collect()
 }
@@ -71,8 +72,11 @@ pub fn unique(x: &Tensor) -> Result<Unique> {
     let earlier = ops::slice(&sorted, 0, None, -1, 1)?;
     let new: Vec<bool> = ops::not_equal(&later, &earlier)?.to_vec()?;
     let order: Vec<i64> = order.to_vec()?;
-    let mut inverse = vec![0i64; order.len()];
-    let (mut indices, mut counts): (Vec<i64>, Vec<i64>) = (Vec::new(), Vec::new());
+    let op = "unique";
+    let different = new.iter().filter(|&&new| new).count() + 1;
+    let (mut indices, mut counts) = (with_room(op, different)?, with_room::<i64>(op, different)?);
+    let mut inverse: Vec<i64> = with_room(op, order.len())?;
+    inverse.resize(order.len(), 0);
     for (k, &at) in order.iter().enumerate() {
         // The order is stable: the first of equal elements is the first in `x` too.
         if k == 0 || new[k - 1] {

@@ -4,8 +4,8 @@ use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, ap
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::shape::slicing::{Taken, part};
-use crate::ops::shape::{backward_of_many, bad_parameter, bad_shape, optional, required};
-use crate::tensor::axis_index;
+use crate::ops::shape::{PART, backward_of_many, bad_parameter, bad_shape, optional, required};
+use crate::tensor::{axis_index, expect_room};
 use crate::{DType, Error, Integers, Result, Shape, Tensor, ops};
 use smallvec::SmallVec;
 use std::borrow::Borrow;
@@ -172,6 +172,7 @@ impl Split {
                     let expected = format!("a size along axis {axis} that {count} divides");
                     return Err(bad_shape(op, "x", expected, shape));
                 }
+                expect_room(op, count, PART)?;
                 Ok((axis, SmallVec::from_elem(size / count, count)))
             }
             Sections::Sizes(list) => {

@@ -1,0 +1,155 @@
+//! What an argument asks for and no machine has is an error; what takes long can be ended.
+
+use extensor::autodiff::{jacobian, jacobian_forward, jacobian_reverse, vjp};
+use extensor::{DType, Error, Result, Tensor, interrupt, tensor};
+use std::time::{Duration, Instant};
+
+const HUGE: usize = 1 << 40;
+
+/// One element, seen so many times.
+fn view(shape: impl Into<extensor::Shape>, dtype: DType) -> Tensor {
+    let shape = shape.into();
+    extensor::broadcast_to(&Tensor::ones([1], dtype).unwrap(), &shape).unwrap()
+}
+
+fn no_memory<T>(op: &str, result: Result<T>) {
+    match result.map(|_| "a result") {
+        Err(error @ (Error::OutOfMemory { .. } | Error::Overflow { .. })) => {
+            assert!(error.to_string().starts_with(op), "{error}");
+        }
+        other => panic!("{op}: {other:?}"),
+    }
+}
+
+#[test]
+fn every_allocation_that_follows_from_an_argument_is_an_error_where_there_is_no_memory() {
+    let x = Tensor::ones([3], DType::F32).unwrap();
+    let one = Tensor::ones([1, 1], DType::F32).unwrap();
+    no_memory("repeat", extensor::repeat(&x, [1i64 << 40], 0));
+    no_memory("repeat", extensor::repeat(&x, [1, 1i64 << 40, 1], 0));
+    no_memory("repeat", extensor::repeat(&x, [1i64 << 61], 0));
+    no_memory("split", extensor::split(&view([HUGE], DType::F32), HUGE, 0));
+    no_memory("split", extensor::split(&view([1 << 32], DType::F32), 1usize << 32, 0));
+    no_memory("stack_backward", extensor::stack_backward(&view([HUGE, 1], DType::F32), 0));
+    no_memory("tile", extensor::tile(&x, [1i64 << 40]));
+    no_memory("pad", extensor::pad(&x, [(1 << 40, 0)], 0.0));
+    no_memory("one_hot", extensor::one_hot(&tensor([1i64, 2]), 1 << 40, DType::F32));
+    no_memory("zeros", Tensor::zeros([1 << 60], DType::F32));
+    no_memory("zeros", Tensor::zeros([usize::MAX, usize::MAX], DType::F32));
+    no_memory("ones", Tensor::ones([HUGE], DType::F32));
+    no_memory("arange", Tensor::arange(0.0, 1e12, 1.0, DType::F32));
+    no_memory("linspace", Tensor::linspace(0.0, 1.0, HUGE, DType::F64));
+    no_memory("eye", Tensor::eye(1 << 20, 1 << 20, DType::F64));
+    no_memory("copied", view([HUGE], DType::F32).copied());
+    no_memory("to_vec", view([HUGE], DType::F32).to_vec::<f32>());
+    no_memory("copied", view([HUGE], DType::F32).to_bytes());
+    no_memory("add", extensor::add(&view([HUGE], DType::F32), &x.clone().item_one()));
+    no_memory("argsort", extensor::argsort(&view([HUGE], DType::F32), 0, false));
+    no_memory("argsort", extensor::unique(&view([HUGE], DType::F32)));
+    no_memory("not_equal", extensor::nonzero(&view([HUGE], DType::F32)));
+    no_memory("cumsum", extensor::cumsum(&view([HUGE], DType::F32), 0));
+    no_memory("normal", extensor::Key::new(0).normal([HUGE], DType::F32));
+    no_memory("integers", extensor::Key::new(0).integers([HUGE], 5));
+    // The result is small or empty; what is on the way to it is not.
+    no_memory("sum", extensor::sum(&view([1 << 60], DType::F32), .., false));
+    no_memory("max_reduce", extensor::max_reduce(&view([1 << 60], DType::F64), .., false));
+    no_memory("matmul", extensor::matmul(&view([HUGE, 1, 1], DType::F32), &one));
+    let wide = view([1 << 20], DType::F32);
+    no_memory("jacobian", jacobian_reverse(|x| Ok(x.clone()), &wide));
+    no_memory("jacobian", jacobian_forward(|x| Ok(x.clone()), &wide));
+    no_memory("jacobian", jacobian(|x| extensor::multiply(x, x), &wide));
+}
+
+trait One {
+    fn item_one(self) -> Tensor;
+}
+
+impl One for Tensor {
+    fn item_one(self) -> Tensor {
+        extensor::slice(&self, 0, 0, 1, 1).unwrap()
+    }
+}
+
+#[test]
+fn what_is_empty_takes_no_memory_however_often_it_is_repeated() {
+    let none = Tensor::ones([2, 0], DType::F32).unwrap();
+    let often = extensor::repeat(&none, [1i64 << 40], 0).unwrap();
+    assert_eq!(often.shape(), [1 << 41, 0]);
+    let back = extensor::repeat_backward(&often, &[2, 0], [1i64 << 40], 0).unwrap();
+    assert_eq!(back.shape(), [2, 0]);
+    let (a, b) = (view([HUGE, 0, 3], DType::F32), view([HUGE, 3, 0], DType::F32));
+    assert_eq!(extensor::matmul(&a, &b).unwrap().shape(), [HUGE, 0, 0]);
+}
+
+/// Ends `f` after a tenth of a second, and says how long it went on.
+fn interrupted<T>(f: impl FnOnce() -> Result<T>) -> (Result<&'static str>, Duration) {
+    let started = Instant::now();
+    let stop = || started.elapsed() > Duration::from_millis(100);
+    let result = interrupt::watch(&stop, f).map(|_| "a result");
+    (result, started.elapsed())
+}
+
+#[test]
+fn long_work_ends_within_a_second_on_any_number_of_threads() {
+    let x = view([1 << 40], DType::F32);
+    let flat = view([1 << 38, 4], DType::F32);
+    let mixed = view([1 << 20, 1 << 20], DType::BF16);
+    let halves = view([1 << 19, 1 << 19], DType::F64);
+    type Work<'a> = Box<dyn Fn() -> Result<Tensor> + 'a>;
+    let all: Vec<(&str, Work)> = vec![
+        ("sum", Box::new(|| extensor::sum(&x, .., false))),
+        ("sum of rows", Box::new(|| extensor::sum(&flat, [0], false))),
+        ("mean", Box::new(|| extensor::mean(&mixed, .., false))),
+        ("prod", Box::new(|| extensor::prod(&halves, .., false))),
+        ("max", Box::new(|| extensor::max_reduce(&x, .., false))),
+        ("argmax", Box::new(|| extensor::argmax(&flat, 0, false))),
+        ("variance", Box::new(|| extensor::variance(&x, .., 0, false))),
+        ("norm", Box::new(|| extensor::norm(&halves, .., false))),
+        ("logsumexp", Box::new(|| extensor::logsumexp(&x, .., false))),
+        ("any", Box::new(|| extensor::all(&view([1 << 40], DType::Bool), .., false))),
+        ("dot", Box::new(|| extensor::dot(&x, &x))),
+        (
+            "matmul",
+            Box::new(|| {
+                extensor::matmul(&view([1, 1 << 40], DType::F32), &view([1 << 40, 1], DType::F32))
+            }),
+        ),
+        (
+            "jacobian",
+            Box::new(|| jacobian_reverse(|x| extensor::sin(x), &view([30_000], DType::F32))),
+        ),
+        (
+            "jacobian forward",
+            Box::new(|| jacobian_forward(|x| extensor::sin(x), &view([30_000], DType::F32))),
+        ),
+    ];
+    for threads in [1, 2] {
+        for (name, work) in &all {
+            let run = || extensor::threads::with(threads, work);
+            let (result, took) = interrupted(run);
+            assert_eq!(result, Err(Error::Interrupted), "{name} on {threads} threads");
+            assert!(took < Duration::from_secs(1), "{name} on {threads} threads: {took:?}");
+        }
+    }
+}
+
+#[test]
+fn the_backward_pass_is_ended_too() {
+    let x = Tensor::ones([1 << 12, 1 << 12], DType::F32).unwrap();
+    let work = |x: &Tensor| (0..200).try_fold(x.clone(), |y, _| extensor::matmul(&y, x));
+    let short = Tensor::ones([64, 64], DType::F32).unwrap();
+    let (y, pullback) = vjp(|x: &Tensor| extensor::matmul(x, x), &short).unwrap();
+    assert!(interrupted(|| pullback.call(&y)).0.is_ok());
+    let (result, took) = interrupted(|| work(&x));
+    assert_eq!(result, Err(Error::Interrupted));
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+#[test]
+fn after_an_interruption_everything_computes_as_before() {
+    let (result, _) = interrupted(|| extensor::sum(&view([1 << 40], DType::F32), .., false));
+    assert_eq!(result, Err(Error::Interrupted));
+    let x = Tensor::arange(0.0, 1e6, 1.0, DType::F64).unwrap();
+    let total = extensor::sum(&x, .., false).unwrap().item::<f64>().unwrap();
+    assert_eq!(total, 1e6 * (1e6 - 1.0) / 2.0);
+}
