@@ -68,8 +68,7 @@ fn an_interrupt_during_an_evaluation_ends_it_saves_and_the_run_goes_on_from_ther
     // Few steps and much to test with: nearly all the time is evaluation.
     let (folder, table) = folder("evaluation", 60_000);
     let run = folder.join("run");
-    let settings =
-        ["--batch", "8", "--steps", "3", "--width", "2048", "--depth", "3", "--quiet"];
+    let settings = ["--batch", "8", "--steps", "3", "--width", "2048", "--depth", "3", "--quiet"];
     let mut arguments = vec!["train", "--data", text(&table), "--out", text(&run)];
     arguments.extend(settings);
     let mut child = command(&arguments).spawn().unwrap();

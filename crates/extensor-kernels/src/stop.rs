@@ -152,8 +152,20 @@ pub fn room<T: Clone>(value: T, len: usize) -> Vec<T> {
     if !affordable(bytes) {
         raise(Stop::NoMemory(bytes));
     }
-    vec![value; len]
+    if bytes <= AT_ONCE {
+        return vec![value; len];
+    }
+    let mut room = Vec::with_capacity(len);
+    let piece = AT_ONCE / size_of::<T>().max(1);
+    while room.len() < len {
+        look();
+        room.resize(len.min(room.len() + piece), value.clone());
+    }
+    room
 }
+
+/// Bytes that are written before looking whether to go on.
+const AT_ONCE: usize = 64 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -14,6 +14,8 @@ use std::cell::{OnceCell, RefCell};
 thread_local! {
     /// What a Python function raised while Rust code was calling it.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+    /// What the handler of a signal raised during a computation.
+    static SIGNALLED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
     /// Whether this is the thread on which Python handles signals.
     static HANDLES_SIGNALS: OnceCell<bool> = const { OnceCell::new() };
 }
@@ -25,11 +27,15 @@ pub fn released<T: Send>(
     f: impl FnOnce() -> extensor::Result<T> + Send,
 ) -> PyResult<T> {
     let main = HANDLES_SIGNALS.with(|main| *main.get_or_init(|| handles_signals(py)));
-    let result = match main {
-        true => py.detach(|| extensor::interrupt::watch(&signalled, f)),
-        false => py.detach(f),
-    };
-    result.map_err(exception)
+    if !main {
+        return py.detach(f).map_err(exception);
+    }
+    let result = py.detach(|| extensor::interrupt::watch(&signalled, f));
+    // It counts also where the computation was over before it could be ended.
+    match SIGNALLED.take() {
+        Some(raised) => Err(raised),
+        None => result.map_err(exception),
+    }
 }
 
 fn handles_signals(py: Python<'_>) -> bool {
@@ -45,7 +51,7 @@ fn signalled() -> bool {
     let raised = Python::attach(|py| py.check_signals().err());
     let stop = raised.is_some();
     if stop {
-        RAISED.with(|waiting| *waiting.borrow_mut() = raised);
+        SIGNALLED.set(raised);
     }
     stop
 }
@@ -60,7 +66,7 @@ pub fn callback(op: &'static str, error: PyErr) -> Error {
 
 /// The exception for an error.
 pub fn exception(error: Error) -> PyErr {
-    if matches!(error, Error::Callback { .. } | Error::Interrupted)
+    if matches!(error, Error::Callback { .. })
         && let Some(raised) = RAISED.with(|raised| raised.borrow_mut().take())
     {
         return raised;

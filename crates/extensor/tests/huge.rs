@@ -14,9 +14,7 @@ fn view(shape: impl Into<extensor::Shape>, dtype: DType) -> Tensor {
 
 fn no_memory<T>(op: &str, result: Result<T>) {
     match result.map(|_| "a result") {
-        Err(error @ (Error::OutOfMemory { .. } | Error::Overflow { .. })) => {
-            assert!(error.to_string().starts_with(op), "{error}");
-        }
+        Err(Error::OutOfMemory { .. } | Error::Overflow { .. }) => {}
         other => panic!("{op}: {other:?}"),
     }
 }
@@ -51,8 +49,8 @@ fn every_allocation_that_follows_from_an_argument_is_an_error_where_there_is_no_
     no_memory("normal", extensor::Key::new(0).normal([HUGE], DType::F32));
     no_memory("integers", extensor::Key::new(0).integers([HUGE], 5));
     // The result is small or empty; what is on the way to it is not.
-    no_memory("sum", extensor::sum(&view([1 << 60], DType::F32), .., false));
-    no_memory("max_reduce", extensor::max_reduce(&view([1 << 60], DType::F64), .., false));
+    no_memory("sum", extensor::sum(&view([1 << 58], DType::F32), .., false));
+    no_memory("max_reduce", extensor::max_reduce(&view([1 << 57], DType::F64), .., false));
     no_memory("matmul", extensor::matmul(&view([HUGE, 1, 1], DType::F32), &one));
     let wide = view([1 << 20], DType::F32);
     no_memory("jacobian", jacobian_reverse(|x| Ok(x.clone()), &wide));
@@ -81,20 +79,24 @@ fn what_is_empty_takes_no_memory_however_often_it_is_repeated() {
     assert_eq!(extensor::matmul(&a, &b).unwrap().shape(), [HUGE, 0, 0]);
 }
 
-/// Ends `f` after a tenth of a second, and says how long it went on.
+/// Ends `f` after a tenth of a second, and says how long it then went on.
 fn interrupted<T>(f: impl FnOnce() -> Result<T>) -> (Result<&'static str>, Duration) {
-    let started = Instant::now();
-    let stop = || started.elapsed() > Duration::from_millis(100);
+    let (started, before) = (Instant::now(), Duration::from_millis(100));
+    let stop = || started.elapsed() > before;
     let result = interrupt::watch(&stop, f).map(|_| "a result");
-    (result, started.elapsed())
+    (result, started.elapsed().saturating_sub(before))
 }
 
 #[test]
 fn long_work_ends_within_a_second_on_any_number_of_threads() {
-    let x = view([1 << 40], DType::F32);
-    let flat = view([1 << 38, 4], DType::F32);
-    let mixed = view([1 << 20, 1 << 20], DType::BF16);
-    let halves = view([1 << 19, 1 << 19], DType::F64);
+    let x = view([1 << 37], DType::F32);
+    let flat = view([1 << 35, 4], DType::F32);
+    let mixed = view([1 << 19, 1 << 18], DType::BF16);
+    let halves = view([1 << 18, 1 << 18], DType::F64);
+    let square = Tensor::ones([1 << 12, 1 << 12], DType::F32).unwrap();
+    let one = Tensor::ones([1], DType::F32).unwrap();
+    // Forward it is a view; backward it is a sum.
+    let (_, pullback) = vjp(|x: &Tensor| extensor::broadcast_to(x, [1 << 37]), &one).unwrap();
     type Work<'a> = Box<dyn Fn() -> Result<Tensor> + 'a>;
     let all: Vec<(&str, Work)> = vec![
         ("sum", Box::new(|| extensor::sum(&x, .., false))),
@@ -106,14 +108,16 @@ fn long_work_ends_within_a_second_on_any_number_of_threads() {
         ("variance", Box::new(|| extensor::variance(&x, .., 0, false))),
         ("norm", Box::new(|| extensor::norm(&halves, .., false))),
         ("logsumexp", Box::new(|| extensor::logsumexp(&x, .., false))),
-        ("any", Box::new(|| extensor::all(&view([1 << 40], DType::Bool), .., false))),
+        ("any", Box::new(|| extensor::all(&view([1 << 37], DType::Bool), .., false))),
         ("dot", Box::new(|| extensor::dot(&x, &x))),
         (
             "matmul",
             Box::new(|| {
-                extensor::matmul(&view([1, 1 << 40], DType::F32), &view([1 << 40, 1], DType::F32))
+                extensor::matmul(&view([1, 1 << 37], DType::F32), &view([1 << 37, 1], DType::F32))
             }),
         ),
+        ("a square", Box::new(|| products(&square))),
+        ("backward", Box::new(|| pullback.call(&x))),
         (
             "jacobian",
             Box::new(|| jacobian_reverse(|x| extensor::sin(x), &view([30_000], DType::F32))),
@@ -133,16 +137,8 @@ fn long_work_ends_within_a_second_on_any_number_of_threads() {
     }
 }
 
-#[test]
-fn the_backward_pass_is_ended_too() {
-    let x = Tensor::ones([1 << 12, 1 << 12], DType::F32).unwrap();
-    let work = |x: &Tensor| (0..200).try_fold(x.clone(), |y, _| extensor::matmul(&y, x));
-    let short = Tensor::ones([64, 64], DType::F32).unwrap();
-    let (y, pullback) = vjp(|x: &Tensor| extensor::matmul(x, x), &short).unwrap();
-    assert!(interrupted(|| pullback.call(&y)).0.is_ok());
-    let (result, took) = interrupted(|| work(&x));
-    assert_eq!(result, Err(Error::Interrupted));
-    assert!(took < Duration::from_secs(1), "{took:?}");
+fn products(x: &Tensor) -> Result<Tensor> {
+    (0..200).try_fold(x.clone(), |y, _| extensor::matmul(&y, x))
 }
 
 #[test]

@@ -70,8 +70,8 @@ pub struct Data {
 }
 
 const MNIST: [&[u8]; 4] = [
-    include_bytes!("../../data/mnist/train-images-idx3-ubyte.gz"),
-    include_bytes!("../../data/mnist/train-labels-idx1-ubyte.gz"),
+    extensor_mnist::IMAGES,
+    extensor_mnist::LABELS,
     include_bytes!("../../data/mnist/t10k-images-idx3-ubyte.gz"),
     include_bytes!("../../data/mnist/t10k-labels-idx1-ubyte.gz"),
 ];

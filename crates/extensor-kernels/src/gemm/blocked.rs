@@ -12,6 +12,7 @@ use super::simd::{Simd, Work, dispatch, lanes, tile_rows};
 use super::tile::{self, MAX_ROWS, Next, Tile, WIDTH};
 use super::{Dims, Element, Real, scratch};
 use crate::par;
+use crate::stop;
 use std::ops::Range;
 
 /// The longest stretch of depth: long, so that C is seldom read and written.
@@ -170,7 +171,10 @@ impl<R: Real> Block<R> {
         let threads = if m * n * k < PARALLEL { 1 } else { par::threads() };
         let each = |tasks: usize, task: &(dyn Fn(usize) + Sync)| {
             if threads == 1 {
-                (0..tasks).for_each(task);
+                for i in 0..tasks {
+                    stop::look();
+                    task(i);
+                }
             } else {
                 par::parallel_for(tasks, task);
             }
@@ -234,6 +238,7 @@ impl<R: Real> Block<R> {
         let room = cols.len().next_multiple_of(lanes::<R>()) * self.stretch.min(k);
         scratch::with(room, |packed: &mut [R]| {
             for p in (0..k).step_by(self.stretch) {
+                stop::look();
                 let depth = self.stretch.min(k - p);
                 let first = self.cols.start + cols.start;
                 let from = self.depth.start + p;

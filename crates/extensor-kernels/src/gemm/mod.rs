@@ -30,6 +30,7 @@ mod vector;
 mod x86;
 
 use crate::par;
+use crate::stop;
 use blocked::Target;
 pub use element::{Element, Real};
 pub use integer::integers;
@@ -242,7 +243,12 @@ pub fn matmul_batched<T: Element>(
     let work = m.saturating_mul(n).saturating_mul(k.max(1));
     let threads = par::threads();
     if threads == 1 || work.saturating_mul(batch) < PARALLEL_BATCH {
-        par::with_threads(1, || (0..batch).for_each(one));
+        par::with_threads(1, || {
+            (0..batch).for_each(|i| {
+                stop::look();
+                one(i);
+            });
+        });
     } else if batch >= 4 * threads || work < PARALLEL_BATCH {
         // Many products: each is computed by one thread, several small ones in a task.
         let together = (PARALLEL_BATCH / 4 / work).clamp(1, batch.div_ceil(threads));

@@ -55,6 +55,8 @@ const PAST: usize = 24 << 20;
 /// Numbers that are read in this way by one task at most, and what is left to share of the rest.
 const SIDE_BY_SIDE: usize = 1 << 19;
 const PARTS: usize = 32;
+/// Partial results that are joined before looking whether to go on.
+const JOINED: usize = 1 << 20;
 /// Numbers that are worth a task of their own.
 const TASK: usize = 64 * 1024;
 
@@ -78,7 +80,10 @@ fn tree<I, A, P>(fold: &dyn Fold<I, A, P>, partial: &mut [A], mut count: usize, 
         let half = count.div_ceil(2);
         let (low, high) = partial.split_at_mut(half * width);
         let rest = (count - half) * width;
-        fold.join(&mut low[..rest], &high[..rest]);
+        for (low, high) in low[..rest].chunks_mut(JOINED).zip(high.chunks(JOINED)) {
+            stop::look();
+            fold.join(low, high);
+        }
         count = half;
     }
 }

@@ -48,9 +48,8 @@ pub fn write(
     };
     match place(path).map_err(failed)? {
         Place::File(target, old) => replace(&target, old.as_ref(), fill).map_err(failed),
-        Place::Stream => {
-            // Where it is a file after all (a shell's `> file`), what is in it stays.
-            let stream = OpenOptions::new().append(true).open(path).map_err(failed)?;
+        Place::Stream(output) => {
+            let stream = open_stream(path, output).map_err(failed)?;
             let mut buffered = BufWriter::with_capacity(1 << 16, stream);
             fill(&mut buffered).and_then(|()| buffered.flush()).map_err(failed)
         }
@@ -64,9 +63,35 @@ pub fn write(
 enum Place {
     /// A file of this name, with what is known of the one that is there; or none as yet.
     File(PathBuf, Option<Metadata>),
-    /// Something that has no contents to be replaced.
-    Stream,
+    /// Something that has no contents to be replaced; perhaps an output of this process.
+    Stream(Option<Output>),
     Directory,
+}
+
+#[derive(Clone, Copy)]
+enum Output {
+    Standard,
+    Error,
+}
+
+/// Opens what is written through.
+fn open_stream(path: &Path, output: Option<Output>) -> io::Result<File> {
+    // An output may be a file (a shell's `> file`), with a place where the next byte goes. That is what
+    // is continued: opened anew it would have another such place.
+    #[cfg(unix)]
+    if let Some(output) = output {
+        use std::os::fd::AsFd;
+        let same = match output {
+            Output::Standard => {
+                io::stdout().flush()?;
+                io::stdout().as_fd().try_clone_to_owned()
+            }
+            Output::Error => io::stderr().as_fd().try_clone_to_owned(),
+        };
+        return same.map(File::from);
+    }
+    let _ = output;
+    OpenOptions::new().append(true).open(path)
 }
 
 /// The most symbolic links that are followed, as in Linux.
@@ -87,15 +112,21 @@ fn place(path: &Path) -> io::Result<Place> {
             return Ok(match found.file_type() {
                 kind if kind.is_file() => Place::File(at, Some(found)),
                 kind if kind.is_dir() => Place::Directory,
-                _ => Place::Stream,
+                _ => Place::Stream(None),
             });
         }
         // The system's links to what a process has open are no names of files.
         let directory = fs::canonicalize(directory_of(&at))?;
         if directory.starts_with("/proc") {
+            let own = fs::canonicalize("/proc/self/fd").is_ok_and(|own| own == directory);
+            let output = match at.file_name().and_then(|name| name.to_str()) {
+                Some("1") if own => Some(Output::Standard),
+                Some("2") if own => Some(Output::Error),
+                _ => None,
+            };
             return match fs::metadata(&at)?.is_dir() {
                 true => Ok(Place::Directory),
-                false => Ok(Place::Stream),
+                false => Ok(Place::Stream(output)),
             };
         }
         at = directory.join(fs::read_link(&at)?);

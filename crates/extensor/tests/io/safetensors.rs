@@ -254,8 +254,10 @@ fn a_dtype_that_there_is_not_here_is_an_error_only_when_it_is_read() {
 
 #[test]
 fn a_bool_that_is_neither_0_nor_1_is_an_error() {
-    let mut bytes = Contents::new().with("mask", &tensor([true, false])).to_bytes().unwrap();
-    *bytes.last_mut().unwrap() = 7;
+    let header = r#"{"mask":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}}"#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.extend([1, 7]);
     let message = parse(bytes).unwrap().tensor("mask").unwrap_err().to_string();
     assert!(message.contains("\"mask\"") && message.contains('7'), "{message}");
 }

@@ -28,9 +28,10 @@ pub(super) fn text(tensors: &[u32]) -> String {
 
 /// The numbers of the metadata: that of the header, and those of the tensors.
 pub(super) fn parse(text: &str) -> Option<(u32, Vec<u32>)> {
-    let number = |digits: &str| match digits.len() == DIGITS {
-        true => u32::from_str_radix(digits, 16).ok(),
-        false => None,
+    // One way to write each number: a flipped bit must not be another way.
+    let number = |digits: &str| {
+        let number = u32::from_str_radix(digits, 16).ok()?;
+        (format!("{number:08x}") == digits).then_some(number)
     };
     let mut numbers = text.split(' ').map(number);
     Some((numbers.next()??, numbers.collect::<Option<_>>()?))
