@@ -109,7 +109,7 @@ fn two_runs_in_one_folder_are_refused_with_the_number_of_the_other_process() {
     assert!(done.status.success(), "{}", err(&done));
     let metrics = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
     let steps = metrics.lines().filter(|line| line.contains("\"lr\"")).count();
-    let last = metrics.lines().filter(|line| line.contains("\"lr\"")).next_back().unwrap();
+    let last = metrics.lines().rfind(|line| line.contains("\"lr\"")).unwrap();
     assert!(last.starts_with(&format!("{{\"step\":{steps},")), "{last}");
     fs::remove_dir_all(folder).unwrap();
 }

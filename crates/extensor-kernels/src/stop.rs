@@ -165,7 +165,7 @@ pub fn room<T: Clone>(value: T, len: usize) -> Vec<T> {
 }
 
 /// Bytes that are written before looking whether to go on.
-const AT_ONCE: usize = 64 << 20;
+const AT_ONCE: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {

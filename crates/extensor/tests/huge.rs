@@ -96,7 +96,7 @@ fn long_work_ends_within_a_second_on_any_number_of_threads() {
     let square = Tensor::ones([1 << 12, 1 << 12], DType::F32).unwrap();
     let one = Tensor::ones([1], DType::F32).unwrap();
     // Forward it is a view; backward it is a sum.
-    let (_, pullback) = vjp(|x: &Tensor| extensor::broadcast_to(x, [1 << 37]), &one).unwrap();
+    let (_, pullback) = vjp(|x: &Tensor| extensor::broadcast_to(x, [1usize << 37]), &one).unwrap();
     type Work<'a> = Box<dyn Fn() -> Result<Tensor> + 'a>;
     let all: Vec<(&str, Work)> = vec![
         ("sum", Box::new(|| extensor::sum(&x, .., false))),
