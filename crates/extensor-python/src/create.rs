@@ -3,7 +3,7 @@
 use crate::buffers;
 use crate::convert::{self, Number};
 use crate::dtype::{self, python_name};
-use crate::error::{OrRaise, released};
+use crate::error::OrRaise;
 use crate::function::{self, compute};
 use crate::random::shape as shape_of;
 use crate::tensor::{PyTensor, expect_device};

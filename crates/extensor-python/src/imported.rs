@@ -4,7 +4,7 @@
 //! to be shared; memory that nobody can write is shared freely. This module must not know how memory is
 //! described.
 
-use crate::error::OrRaise;
+use crate::error::released;
 use crate::tensor::PyTensor;
 use extensor::Tensor;
 use pyo3::prelude::*;
@@ -60,7 +60,7 @@ impl Imported {
             (_, Memory::Own) | (Some(false), _) | (None, Memory::Fixed) => false,
             (Some(true), _) | (None, Memory::Theirs) => true,
         };
-        if copied { py.detach(|| self.tensor.copied()).or_raise() } else { Ok(self.tensor) }
+        if copied { released(py, || self.tensor.copied()) } else { Ok(self.tensor) }
     }
 }
 
