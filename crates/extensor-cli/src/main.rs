@@ -52,7 +52,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let passed = |passed: bool| u8::from(!passed);
-    let result = match Arguments::parse().command {
+    let arguments = Arguments::parse();
+    let result = extensor::settings::check().and_then(|()| match arguments.command {
         Command::Train(arguments) => train::run(&arguments),
         Command::Eval(arguments) => eval::run(&arguments).map(passed),
         Command::Predict(arguments) => predict::run(&arguments).map(passed),
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
         Command::Ops { name: Some(name) } => ops::show(&name).map(passed),
         Command::Completions { shell } => completions(shell),
         Command::Man { command } => manual(command.as_deref()),
-    };
+    });
     match result {
         Ok(code) => ExitCode::from(code),
         Err(message) => {

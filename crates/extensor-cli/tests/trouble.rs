@@ -149,3 +149,15 @@ fn a_label_of_a_thousand_million_is_refused_and_not_a_model_of_as_many_classes()
     assert!(!folder.join("run").exists());
     fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn a_setting_that_means_nothing_is_an_error_that_says_what_is_expected() {
+    for (name, value) in
+        [("EXTENSOR_ISA", "avx2"), ("EXTENSOR_THREADS", "many"), ("EXTENSOR_POISON", "yes")]
+    {
+        let output = command(&["ops"]).env(name, value).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}{}", out(&output), err(&output));
+        let expected = format!("error: {name} is {value:?}, expected ");
+        assert!(err(&output).starts_with(&expected), "{}", err(&output));
+    }
+}

@@ -7,6 +7,7 @@
 //! float type) when it is handed out: a kernel that leaves an element unwritten then shows.
 
 use crate::native::Native;
+use crate::settings::settings;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -321,8 +322,7 @@ fn map(_: usize) -> Option<NonNull<u8>> {
 unsafe fn unmap(_: NonNull<u8>, _: usize) {}
 
 fn poisoned() -> bool {
-    static POISON: OnceLock<bool> = OnceLock::new();
-    *POISON.get_or_init(|| std::env::var("EXTENSOR_POISON").is_ok_and(|v| v == "1"))
+    settings().poison
 }
 
 /// Free buffers by capacity, each with the moment it came back.
@@ -353,8 +353,7 @@ fn pool() -> &'static Pool {
 
 /// A quarter of the machine's memory, or what `EXTENSOR_POOL_MIB` says.
 fn default_limit() -> usize {
-    let asked = std::env::var("EXTENSOR_POOL_MIB").ok().and_then(|v| v.parse::<usize>().ok());
-    asked.map_or_else(|| physical_memory() / 4, |mib| mib.saturating_mul(1 << 20))
+    settings().pool_mib.map_or_else(|| physical_memory() / 4, |mib| mib.saturating_mul(1 << 20))
 }
 
 /// From this size on a buffer is compared with the memory that there is.

@@ -5,6 +5,7 @@
 //! source for 128-, 256- and 512-bit registers. Every copy uses fused multiply-add where the source
 //! says [`mul_add`](f32::mul_add), so the copies agree to the last bit.
 
+use crate::settings::settings;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A set of instructions that a kernel is compiled for, weakest first.
@@ -22,7 +23,8 @@ pub enum Isa {
 static CURRENT: AtomicU8 = AtomicU8::new(0);
 
 /// The instruction set in use: the best the machine has, or less if the environment variable
-/// `EXTENSOR_ISA` says `base` or `v3` (so that one machine can test every copy).
+/// `EXTENSOR_ISA` says `base` or `v3` (so that one machine can test every copy); see
+/// [`settings`](crate::settings).
 #[inline]
 pub fn isa() -> Isa {
     match CURRENT.load(Ordering::Relaxed) {
@@ -35,11 +37,7 @@ pub fn isa() -> Isa {
 
 #[cold]
 fn detect() -> Isa {
-    let limit = match std::env::var("EXTENSOR_ISA").as_deref() {
-        Ok("base") => Isa::Base,
-        Ok("v3") => Isa::V3,
-        _ => Isa::V4,
-    };
+    let limit = settings().isa.unwrap_or(Isa::V4);
     let found = best().min(limit);
     CURRENT.store(found as u8, Ordering::Relaxed);
     found

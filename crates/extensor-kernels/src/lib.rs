@@ -27,6 +27,7 @@ pub mod random;
 pub mod reduce;
 pub mod reduced;
 pub mod rows;
+pub mod settings;
 pub mod softmax;
 pub mod sort;
 pub mod stop;

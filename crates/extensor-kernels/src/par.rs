@@ -5,6 +5,7 @@
 //! machine a step is slowed down, not stopped. Which thread runs a task is left to chance; kernels
 //! cut their work into tasks by its size alone, so results do not depend on the number of threads.
 
+use crate::settings::settings;
 use crate::stop::{self, Stop, Watch};
 use std::any::Any;
 use std::cell::Cell;
@@ -39,11 +40,8 @@ pub fn threads() -> usize {
 
 #[cold]
 fn default_threads() -> usize {
-    let n = std::env::var("EXTENSOR_THREADS")
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .filter(|&n| n > 0)
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+    let machine = || std::thread::available_parallelism().map_or(1, |n| n.get());
+    let n = settings().threads.unwrap_or_else(machine);
     let n = n.min(MAX_THREADS);
     THREADS.store(n, Ordering::Relaxed);
     n

@@ -94,6 +94,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        extensor::settings::check().map_err(pyo3::exceptions::PyValueError::new_err)?;
         for dtype in DType::ALL {
             let object = crate::dtype::object(module.py(), dtype)?;
             module.add(crate::dtype::python_name(dtype), object)?;

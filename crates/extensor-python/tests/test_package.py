@@ -5,6 +5,7 @@ import contextlib
 import doctest
 import importlib
 import io
+import os
 import pathlib
 import pkgutil
 import re
@@ -126,3 +127,10 @@ def test_gelu_takes_the_word_that_pytorch_has_for_its_formula():
     assert ex.gelu(x, "tanh").tolist() == ex.gelu(x, True).tolist() != ex.gelu(x, "none").tolist()
     assert ex.gelu(x, approximate="none").tolist() == ex.gelu(x).tolist()
     assert ex.gelu_backward(x, x, "tanh").tolist() == ex.gelu_backward(x, x, True).tolist()
+
+
+def test_a_setting_that_means_nothing_is_an_error_when_the_package_is_imported():
+    environment = {**os.environ, "EXTENSOR_THREADS": "many"}
+    done = subprocess.run([sys.executable, "-c", "import extensor"], env=environment, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "ValueError: EXTENSOR_THREADS is \"many\", expected a whole number from 1 up" in done.stderr

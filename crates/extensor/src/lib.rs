@@ -26,6 +26,11 @@ pub use ops::{catalogue, operation, params, record, samples};
 pub use tensor::{Axes, DType, Data, Difference, Element, Error, Integers, Key, Kind, Result};
 pub use tensor::{Shape, Tensor, Tolerance, tensor};
 
+/// What the environment's `EXTENSOR_…` variables say.
+pub mod settings {
+    pub use extensor_kernels::settings::check;
+}
+
 /// How many threads operations use.
 pub mod threads {
     pub use extensor_kernels::par::{set_threads as set, threads as get, with_threads as with};
