@@ -22,7 +22,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DTYPE", value_delimiter = ',', value_parser = float_dtype)]
     dtype: Vec<DType>,
     /// How often to differentiate
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 2)]
     order: u8,
     /// Where random samples and cotangents come from
     #[arg(long, default_value_t = 0)]

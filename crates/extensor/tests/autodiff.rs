@@ -117,6 +117,32 @@ fn checkpointed_derivatives_have_the_bits_of_plain_ones_at_every_order() -> Resu
 }
 
 #[test]
+fn a_checkpoint_differentiated_by_some_of_its_arguments_has_the_bits_of_a_plain_call() -> Result<()>
+{
+    // Not one of the arguments can be taken for another.
+    let f = |x: &Vec<Tensor>| sum(&multiply(&sin(&(&x[0] * &x[1]))?, &exp(&x[2])?)?, .., false);
+    let x = vec![tensor([0.3, -0.8]), tensor([1.7]), tensor([[0.2], [-1.1], [0.6]])];
+    for subset in 1..8usize {
+        let chosen: Vec<usize> = (0..3).filter(|i| subset >> i & 1 == 1).collect();
+        let moving: Vec<Tensor> = chosen.iter().map(|&i| x[i].clone()).collect();
+        let at = |moving: &Vec<Tensor>| {
+            let mut all = x.clone();
+            for (&i, value) in chosen.iter().zip(moving) {
+                all[i] = value.clone();
+            }
+            all
+        };
+        let saved = |moving: &Vec<Tensor>| checkpoint(f, &at(moving));
+        let plain = |moving: &Vec<Tensor>| f(&at(moving));
+        let bits = |list: Vec<Tensor>| list.iter().map(Tensor::to_f64_vec).collect::<Vec<_>>();
+        assert_eq!(bits(grad(saved, &moving)?), bits(grad(plain, &moving)?), "{chosen:?}");
+        let (one, other) = (hvp(saved, &moving, &moving)?, hvp(plain, &moving, &moving)?);
+        assert_eq!(bits(one), bits(other), "{chosen:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn what_a_checkpointed_function_captures_gets_its_gradient() -> Result<()> {
     let x = tensor([0.3, -0.8]);
     let f = |(x, w): &(Tensor, Tensor)| {

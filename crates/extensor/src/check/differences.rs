@@ -23,6 +23,8 @@ pub(crate) struct Subject<'a> {
     center: Vec<Vec<f64>>,
     /// The smallest relative difference between two numbers of the dtype.
     precision: f64,
+    /// The smallest unit in which steps are measured, for each input moved.
+    units: Vec<f64>,
 }
 
 /// A line through the inputs.
@@ -95,9 +97,11 @@ impl<'a> Subject<'a> {
         let precision = precision.chain(outputs.iter().map(|y| y.dtype().epsilon()));
         let precision = precision.fold(f64::EPSILON, f64::max);
         let center = read(outputs);
+        let values: Vec<Vec<f64>> = wrt.iter().map(|&i| inputs[i].to_f64_vec()).collect();
         Ok(Subject {
             f,
-            values: wrt.iter().map(|&i| inputs[i].to_f64_vec()).collect(),
+            units: values.iter().map(|values| unit(values)).collect(),
+            values,
             wrt: wrt.to_vec(),
             weights: weights.iter().map(Tensor::to_f64_vec).collect(),
             center,
@@ -114,9 +118,14 @@ impl<'a> Subject<'a> {
     /// The unit in which steps along the line are measured.
     pub fn scale(&self, line: &Line) -> f64 {
         match *line {
-            Line::Element { input, at } => self.values[input][at].abs().max(1.0),
+            Line::Element { input, at } => self.values[input][at].abs().max(self.units[input]),
             Line::Direction(_) => 1.0,
         }
+    }
+
+    /// The smallest unit in which steps of a moved input are measured.
+    pub fn unit(&self, input: usize) -> f64 {
+        self.units[input]
     }
 
     /// The function at distance `t` along the line. The inputs are never written to.
@@ -248,8 +257,17 @@ impl<'a> Subject<'a> {
         };
         let mut before = f64::NAN;
         let mut last = None;
+        let (mut rise_before, mut steeper) = (f64::NAN, 0);
         for h in [eps, eps / 8.0, eps / 64.0].map(|h| h * unit) {
             let found = sides(h)?;
+            // A jump with the mean in its middle, as of the sign at 0, has equal sides: that they
+            // grow as fast as the step falls tells it from a slope.
+            let rise = (found.right + found.left).abs();
+            steeper += usize::from(rise > 6.0 * rise_before);
+            if steeper == 2 && rise * h > SMALLEST_JUMP * self.magnitude() {
+                return Ok(Some(found));
+            }
+            rise_before = rise;
             let gap = (found.right - found.left).abs();
             let jump = gap * h > SMALLEST_JUMP * self.magnitude();
             if gap > before / 4.0 && (gap < 4.0 * before || jump) && gap > 32.0 * self.noise(h) {
@@ -267,6 +285,13 @@ impl<'a> Subject<'a> {
         let (slope, _) = self.quotient(&point, &self.middle());
         Ok((slope * t, self.noise(1.0)))
     }
+}
+
+/// The unit of steps for these values: 1, or the largest of them where all are tiny.
+fn unit(values: &[f64]) -> f64 {
+    const TINY: f64 = 1e-3;
+    let largest = values.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+    if 0.0 < largest && largest < TINY { largest } else { 1.0 }
 }
 
 /// The values of tensors that are of a float dtype.

@@ -186,12 +186,14 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Random speeds for the elements of an input, in units of `max(1, |x|)`.
+    /// Random speeds for the elements of an input, in units of `max(1, |x|)`, or of the largest where
+    /// all are tiny.
     fn draw(&self, direction: usize, input: usize) -> Result<Vec<f64>> {
         let values = &self.subject.values[input];
         let key = Key::new(self.options.seed).fold_in(1 + direction as u64); // 0: the cotangent
         let speeds = signed(key.fold_in(input as u64), values.len())?;
-        let scaled = speeds.iter().zip(values).map(|(v, x)| v * x.abs().max(1.0));
+        let unit = self.subject.unit(input);
+        let scaled = speeds.iter().zip(values).map(|(v, x)| v * x.abs().max(unit));
         Ok(scaled.collect())
     }
 

@@ -35,8 +35,9 @@ pub struct Options {
     pub input_names: Vec<String>,
     /// The inputs to differentiate by; `None`: all inputs of a float dtype.
     pub wrt: Option<Vec<usize>>,
-    /// The step, in units of `max(1, |x|)`; `None`: by the inputs' dtype, or the cube root of its
-    /// precision where differences are taken in it.
+    /// The step, in units of `max(1, |x|)`, or of the largest number of an input that has but tiny
+    /// ones; `None`: by the inputs' dtype, or the cube root of its precision where differences are
+    /// taken in it.
     pub eps: Option<f64>,
     /// The relative tolerance; `None`: by dtype.
     pub rtol: Option<f64>,

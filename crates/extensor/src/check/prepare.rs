@@ -65,7 +65,7 @@ pub(crate) fn random_like(key: Key, tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 /// Random numbers of either sign between ½ and 1½ in size.
-pub(super) fn signed(key: Key, len: usize) -> Result<Vec<f64>> {
+pub(crate) fn signed(key: Key, len: usize) -> Result<Vec<f64>> {
     let drawn = key.uniform([len], -1.0, 1.0, DType::F64)?.to_f64_vec();
     Ok(drawn.iter().map(|v| v + 0.5f64.copysign(*v)).collect())
 }

@@ -376,6 +376,16 @@ pub fn forward_derivative(
     for (i, tangent) in tangents.iter().enumerate() {
         let Some(tangent) = tangent else { continue };
         match record.class {
+            Class::Affine if record.added.is_some_and(|added| added < inputs.len()) => {
+                // Without the term that is added, or for it without the product.
+                let other = record.added.filter(|&added| added != i).unwrap_or(0);
+                let zero = Tensor::constant(0.0, inputs[other].shape(), inputs[other].dtype())?;
+                let mut at: SmallVec<[&Tensor; 4]> = SmallVec::from_slice(inputs);
+                (at[i], at[other]) = (tangent, &zero);
+                for (k, along) in apply(op, &at)?.into_iter().enumerate().take(results.len()) {
+                    accumulate(k, along)?;
+                }
+            }
             Class::Linear | Class::Affine => {
                 let zero = Tensor::constant(0.0, inputs[i].shape(), inputs[i].dtype())?;
                 let mut at: SmallVec<[&Tensor; 4]> = SmallVec::from_slice(inputs);

@@ -4,7 +4,7 @@
 use super::Operation;
 pub use super::accuracy::{Accuracy, Bound};
 use super::params::Params;
-use super::samples::{Bad, Sampler};
+use super::samples::{Bad, Sample, Sampler};
 use std::fmt;
 
 /// The families that operations come in.
@@ -202,6 +202,9 @@ pub struct Record {
     pub order: u8,
     /// What the backward rule reads.
     pub needs: Needs,
+    /// For a [`Class::Affine`]: the number of the input, if it is given, that is merely added to a
+    /// product of the others. What does not depend on an input then need not be subtracted again.
+    pub added: Option<usize>,
     /// How many of the outputs, the last ones, are auxiliary: found on the way (indices, a mask,
     /// statistics), returned because they are useful or saved for the backward rule, and without a
     /// derivative.
@@ -210,6 +213,11 @@ pub struct Record {
     pub build: fn(&Params) -> crate::Result<Box<dyn Operation>>,
     /// Inputs at which it is tested.
     pub samples: fn(&mut Sampler),
+    /// Whether the function cannot be differentiated, twice, at a sample: it has a kink there, a
+    /// step, a tie, a singular point or the end of its domain, and the conventions hold. Everywhere
+    /// else its derivatives are compared with differences; the suite finds out a record that calls a
+    /// smooth point a kink.
+    pub kinks: fn(&Sample) -> bool,
     /// Calls that must fail, with a part of the message.
     pub errors: fn(&mut Bad),
 }
@@ -235,9 +243,11 @@ impl Record {
         class: Class::Elementwise,
         order: 2,
         needs: Needs::Inputs,
+        added: None,
         auxiliary: 0,
         build: |_| Err(crate::Error::UnknownOperation { name: String::new() }),
         samples: |_| {},
+        kinks: |_| false,
         errors: |_| {},
     };
 

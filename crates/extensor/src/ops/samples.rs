@@ -1,7 +1,9 @@
 //! Inputs at which operations are tested, drawn from a key.
 
 use super::params::Params;
-use crate::{DType, Key, Shape, Tensor};
+use crate::tensor::unravel;
+use crate::{Axes, DType, Key, Shape, Tensor};
+use std::collections::BTreeMap;
 
 /// A call at which an operation is tested, in `f64`.
 #[derive(Clone, Debug)]
@@ -12,8 +14,58 @@ pub struct Sample {
     pub params: Params,
     /// What is special about it.
     pub note: &'static str,
-    /// Whether the operation can be differentiated there by differences: not at kinks and ties.
+    /// Whether the operation can be differentiated there: not at kinks (see
+    /// [`Record::kinks`](super::record::Record::kinks)).
     pub smooth: bool,
+    /// Whether its numbers are so large, or so alike, that what is left of a derivative may be less
+    /// than differences can tell: they may find nothing wrong there, and need not confirm it.
+    pub far: bool,
+    /// Whether it is there for the way in which much work is done, and too large for more than
+    /// projections.
+    pub large: bool,
+}
+
+impl Sample {
+    /// Whether a number of this input is one of these.
+    pub fn holds(&self, input: usize, values: &[f64]) -> bool {
+        self.any(input, |x| values.contains(&x))
+    }
+
+    /// Whether a number of this input is such a one.
+    pub fn any(&self, input: usize, such: impl Fn(f64) -> bool) -> bool {
+        self.inputs[input].to_f64_vec().into_iter().any(such)
+    }
+
+    /// Whether a pair of numbers that meet, the two inputs being broadcast, is such a one.
+    pub fn meet(&self, [a, b]: [usize; 2], such: impl Fn(f64, f64) -> bool) -> bool {
+        let (a, b) = (&self.inputs[a], &self.inputs[b]);
+        let shape = made(crate::tensor::broadcast("samples", a.shape(), b.shape()));
+        let wide = |x: &Tensor| made(crate::ops::broadcast_to(x, &shape)).to_f64_vec();
+        wide(a).into_iter().zip(wide(b)).any(|(a, b)| such(a, b))
+    }
+
+    /// The numbers of the first input that lie along these axes together.
+    pub fn groups(&self, axes: &Axes) -> Vec<Vec<f64>> {
+        let x = &self.inputs[0];
+        let mask = made(axes.mask("samples", x.ndim()));
+        let mut groups: BTreeMap<Vec<usize>, Vec<f64>> = BTreeMap::new();
+        for (at, value) in x.to_f64_vec().into_iter().enumerate() {
+            let index = unravel(at, x.shape()).into_iter().zip(&mask);
+            let place = index.map(|(i, &within)| if within { 0 } else { i }).collect();
+            groups.entry(place).or_default().push(value);
+        }
+        groups.into_values().collect()
+    }
+
+    /// The numbers of the first input that are reduced to one, as the parameter `axes` says.
+    pub fn reduced(&self) -> Vec<Vec<f64>> {
+        self.groups(&made(self.params.axes("samples", "axes")))
+    }
+
+    /// The value of a parameter that is a number, or its default.
+    pub fn number(&self, parameter: &'static str, default: f64) -> f64 {
+        made(self.params.float("samples", parameter, default))
+    }
 }
 
 /// A call that must fail.
@@ -30,6 +82,9 @@ pub struct BadCall {
 /// The shapes that elementwise operations are tested with: a scalar, an odd vector, matrices, no
 /// elements at all, one element.
 pub const SHAPES: [&[usize]; 6] = [&[], &[5], &[3, 4], &[2, 3, 4], &[0, 3], &[1]];
+
+/// More numbers than kernels take in one piece.
+pub const LARGE: usize = 66_000;
 
 /// Pairs of shapes that broadcast.
 pub const PAIRS: [(&[usize], &[usize]); 9] = [
@@ -72,6 +127,12 @@ impl Sampler {
         made(self.next().uniform(shape, low, high, DType::F64))
     }
 
+    /// Numbers of about 1e-9, of either sign.
+    pub fn tiny(&mut self, shape: &[usize]) -> Tensor {
+        let x = self.away(-2.0, 2.0, &[0.0], shape).to_f64_vec();
+        made(Tensor::from_vec(x.into_iter().map(|v| v * 1e-9).collect(), shape))
+    }
+
     /// Whole numbers in `0..high`.
     pub fn integers(&mut self, high: u64, shape: &[usize]) -> Tensor {
         made(self.next().integers(shape, high))
@@ -107,7 +168,7 @@ impl Sampler {
 
     /// Adds a sample.
     pub fn add(&mut self, inputs: impl Into<Vec<Tensor>>, params: Params) {
-        self.samples.push(Sample { inputs: inputs.into(), params, note: "", smooth: true });
+        self.add_noted(inputs, params, "");
     }
 
     /// Adds a sample with something special about it.
@@ -117,13 +178,33 @@ impl Sampler {
         params: Params,
         note: &'static str,
     ) {
-        self.samples.push(Sample { inputs: inputs.into(), params, note, smooth: true });
+        self.push(inputs.into(), params, note, [false, false]);
     }
 
-    /// Adds a sample at a kink, a tie or a singular point, where differences say nothing: the
-    /// operation must run there, in every dtype and layout, and its gradient be finite.
-    pub fn add_kink(&mut self, inputs: impl Into<Vec<Tensor>>, params: Params, note: &'static str) {
-        self.samples.push(Sample { inputs: inputs.into(), params, note, smooth: false });
+    /// Adds a sample far out, where little or nothing is left of a derivative.
+    pub fn add_far(&mut self, inputs: impl Into<Vec<Tensor>>, params: Params, note: &'static str) {
+        self.push(inputs.into(), params, note, [true, false]);
+    }
+
+    /// Adds a sample so large that kernels do it in blocks, or on several threads. Only projections
+    /// are taken of it.
+    pub fn add_large(
+        &mut self,
+        inputs: impl Into<Vec<Tensor>>,
+        params: Params,
+        note: &'static str,
+    ) {
+        self.push(inputs.into(), params, note, [false, true]);
+    }
+
+    fn push(
+        &mut self,
+        inputs: Vec<Tensor>,
+        params: Params,
+        note: &'static str,
+        [far, large]: [bool; 2],
+    ) {
+        self.samples.push(Sample { inputs, params, note, smooth: true, far, large });
     }
 
     /// What was added.
@@ -156,11 +237,16 @@ impl Bad {
 }
 
 /// Samples are written by whoever writes the operation: their own shapes are right.
-fn made(tensor: crate::Result<Tensor>) -> Tensor {
-    match tensor {
-        Ok(tensor) => tensor,
+fn made<T>(made: crate::Result<T>) -> T {
+    match made {
+        Ok(made) => made,
         Err(error) => panic!("a sample cannot be made: {error}"),
     }
+}
+
+/// Whether these numbers are all the same.
+pub(crate) fn all_equal(values: &[f64]) -> bool {
+    values.windows(2).all(|pair| pair[0] == pair[1])
 }
 
 fn made_len(shape: &[usize]) -> usize {

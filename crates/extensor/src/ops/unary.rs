@@ -5,7 +5,7 @@ pub(super) use super::operation::{apply_one, backward_of, husk};
 pub(super) use super::params::Params;
 pub(super) use super::pointwise::{Takes, infer_unary, map_number, map_real};
 pub(super) use super::record::{Family, Needs, Record};
-pub(super) use super::samples::{SHAPES, Sampler};
+pub(super) use super::samples::{LARGE, SHAPES, Sampler};
 pub(super) use crate::{DType, Result, Tensor, autodiff};
 pub(super) use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers};
 pub(super) use extensor_kernels::number::{Number, Real};
@@ -70,8 +70,11 @@ macro_rules! unary {
                         let x = s.away($low, $high, kinks, shape);
                         s.add([x], Params::new());
                     }
+                    let x = s.away($low, $high, kinks, &[LARGE]);
+                    s.add_large([x], Params::new(), "many numbers");
                     $(let more: fn(&mut Sampler) = $more; more(s);)?
                 },
+                $(kinks: |sample| sample.holds(0, &$kinks),)?
                 errors: |bad| {
                     let wrong = bad.ones(&[2], DType::Bool);
                     bad.add([wrong], Params::new(), "x has dtype bool, expected");

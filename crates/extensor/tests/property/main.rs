@@ -1,8 +1,8 @@
 //! Random calls of every operation of the catalogue, compared with a slow reference.
 //!
 //! Shapes, broadcasts, memory layouts, dtypes, parameters and values are drawn from a seed, which a
-//! failure names. `EXTENSOR_PROPERTY_CASES` says how many calls of each operation are made, and
-//! `EXTENSOR_PROPERTY_SEED` from which seed on.
+//! failure names. `EXTENSOR_PROPERTY_CASES` says how many calls of each operation are made,
+//! `EXTENSOR_PROPERTY_SEED` from which seed on, and `EXTENSOR_PROPERTY_ONLY` of which operation alone.
 
 mod activation;
 mod array;
@@ -28,21 +28,34 @@ mod unary;
 
 use case::Case;
 use extensor::catalogue::CATALOGUE;
-use extensor::record::Family;
+use extensor::record::{Family, Record};
 
 fn setting(name: &str, default: u64) -> u64 {
     let given = std::env::var(name).ok().and_then(|v| v.parse().ok());
     given.unwrap_or(default)
 }
 
+/// The operation that `EXTENSOR_PROPERTY_ONLY` names, if it names one.
+fn only() -> Option<&'static Record> {
+    named(&std::env::var("EXTENSOR_PROPERTY_ONLY").ok()?)
+        .map(Some)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The operation of this name; that there is none must not look as if all went well.
+fn named(name: &str) -> Result<&'static Record, String> {
+    let found = CATALOGUE.iter().copied().find(|record| record.name == name);
+    found.ok_or_else(|| format!("EXTENSOR_PROPERTY_ONLY: there is no operation {name:?}"))
+}
+
 /// Makes `cases` calls of each operation of the family, or of all, and says which went wrong.
 fn check(family: Option<Family>, cases: u64, check: impl Fn(Case) -> Result<(), String>) {
     let cases = setting("EXTENSOR_PROPERTY_CASES", cases);
     let first = setting("EXTENSOR_PROPERTY_SEED", 0);
-    let only = std::env::var("EXTENSOR_PROPERTY_ONLY").ok();
+    let only = only();
     let mut failures = Vec::new();
     let wanted = CATALOGUE.iter().filter(|r| family.is_none_or(|f| r.family == f));
-    for record in wanted.filter(|r| only.as_ref().is_none_or(|name| r.name == name)) {
+    for record in wanted.filter(|r| only.is_none_or(|only| r.name == only.name)) {
         assert!(reference::knows(record.name), "there is no reference for {}", record.name);
         let failed = (first..first + cases).filter_map(|seed| check(Case::new(record, seed)).err());
         failures.extend(failed.take(4));
@@ -55,6 +68,13 @@ fn every_operation_of_the_catalogue_has_a_reference() {
     let missing: Vec<&str> =
         CATALOGUE.iter().map(|r| r.name).filter(|name| !reference::knows(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn a_name_that_no_operation_has_is_an_error_that_says_so() {
+    let error = named("sofmax").unwrap_err();
+    assert_eq!(error, "EXTENSOR_PROPERTY_ONLY: there is no operation \"sofmax\"");
+    assert_eq!(named("softmax").unwrap().name, "softmax");
 }
 
 #[test]

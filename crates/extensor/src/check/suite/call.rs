@@ -1,12 +1,10 @@
-//! Calling operations and comparing what they return.
+//! Calling operations.
 
 use super::Verdict;
-use crate::check::bits::bit_difference;
 use crate::operation::{self, Operation, apply};
 use crate::record::Class;
 use crate::samples::Sample;
-use crate::tensor::unravel;
-use crate::{DType, Result, Tensor, Tolerance, ops};
+use crate::{DType, Result, Tensor, ops};
 
 /// The operation's outputs.
 pub(super) fn forward(op: &dyn Operation, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -56,6 +54,14 @@ pub(super) fn cast_floats(tensors: &[Tensor], dtype: DType) -> Result<Vec<Tensor
     tensors.iter().map(cast).collect()
 }
 
+/// Whether differences of the results can be taken: they are there, finite, and as fine as the
+/// inputs.
+pub(super) fn has_differences(op: &dyn Operation, outputs: &[Tensor]) -> bool {
+    let results = results(op, outputs);
+    let finite = |y: &Tensor| y.to_f64_vec().iter().all(|v| v.is_finite());
+    results.iter().all(|y| y.dtype() == DType::F64 && finite(y))
+}
+
 /// `"sample 3, f64[3, 4], f64[4], axis = 1 (a tie)"`.
 pub(super) fn describe(number: usize, sample: &Sample) -> String {
     let mut text = format!("sample {number}");
@@ -81,42 +87,7 @@ pub(super) fn enough_samples(samples: &[Sample]) -> Verdict {
     }
 }
 
-/// The error of `got`, in a dtype of its own, against `want` in `f64`, in units of the tolerance.
-/// What is beyond the dtype's range may be infinite or its largest number.
-pub(super) fn measure(
-    got: &Tensor,
-    want: &Tensor,
-    tolerance: Tolerance,
-) -> std::result::Result<f64, String> {
-    if got.shape() != want.shape() {
-        return Err(format!("shape {} is not {}", got.shape(), want.shape()));
-    }
-    if !got.dtype().is_float() {
-        return bit_difference(got, want).map_or(Ok(0.0), Err);
-    }
-    let limit = got.dtype().max_finite();
-    let mut worst = 0.0f64;
-    let (left, right) = (got.to_f64_vec(), want.to_f64_vec());
-    for (at, (&y, &exact)) in left.iter().zip(&right).enumerate() {
-        let beyond = exact.abs() >= limit && y.abs() >= limit && y.signum() == exact.signum();
-        if beyond || y == exact || (y.is_nan() && exact.is_nan()) {
-            continue;
-        }
-        let (error, bound) = ((y - exact).abs(), tolerance.bound(exact));
-        if error.is_nan() || error > bound {
-            let index = unravel(at, got.shape());
-            return Err(format!(
-                "at {index:?}: {y:?} is not {exact:?}, which f64 gives on the same inputs \
-                 (error {error:.3e}, allowed {bound:.3e})"
-            ));
-        }
-        worst = worst.max(error / bound);
-    }
-    Ok(worst)
-}
-
-/// How many terms the sums are made of that an operation and its gradients are: the factor on the
-/// absolute tolerance.
+/// How many terms the sums are made of that an operation and its gradients are.
 pub(super) struct Terms {
     /// Of the outputs.
     pub forward: f64,
@@ -176,11 +147,6 @@ impl Terms {
                 }
             }
         })
-    }
-
-    /// The tolerance for a sum of so many terms.
-    pub fn widen(tolerance: Tolerance, terms: f64) -> Tolerance {
-        Tolerance::new(tolerance.relative, tolerance.absolute * terms)
     }
 }
 

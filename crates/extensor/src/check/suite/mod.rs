@@ -2,15 +2,22 @@
 //!
 //! For each operation × sample × dtype × arrangement in memory: it runs, gives the same bits again
 //! and in every arrangement, its gradient agrees with differences, projections, the Taylor remainder
-//! and the adjoint identity, automatic differentiation gives the same in both modes (and second
-//! derivatives that agree with differences of the first), reduced precisions agree with `f64` on the same inputs, values that the
-//! record says are not needed are not read, the same tensor may be both operands, gradients at kinks
-//! are finite, and everything wrong is refused with an error that says what was expected.
+//! and the adjoint identity, and its second derivatives with differences of the first. Values, both
+//! modes, and second derivatives both ways, by all inputs together and by each alone, are in every
+//! dtype what `f64` gives on the same inputs, to a few units of that dtype. Samples of whole numbers,
+//! zeros and numbers that come twice are made from the record's own. What the record calls a kink is
+//! one, and gradients there are finite; a gradient of zeros gives zeros, and one of NaN NaN. Values
+//! that the record says are not needed are not read, the same tensor may be both operands, and
+//! everything wrong is refused with an error that says what was expected.
 
-mod autodiff;
 mod call;
+mod derive;
 mod gradients;
+mod modes;
+mod precision;
 mod refusals;
+mod second;
+mod special;
 mod values;
 
 use super::Step;
@@ -37,7 +44,7 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Plan {
-        Plan { filter: "*".into(), dtypes: DType::FLOATS.to_vec(), seed: 0, order: 1 }
+        Plan { filter: "*".into(), dtypes: DType::FLOATS.to_vec(), seed: 0, order: 2 }
     }
 }
 
@@ -159,6 +166,10 @@ pub fn examine(record: &'static Record, plan: &Plan, build: Build<'_>) -> Outcom
         Ok(())
     });
     log.check("samples", String::new, call::enough_samples(&samples));
+    log.guarded("samples", String::new, |_| {
+        samples.extend(derive::derived(record, &samples).map_err(|e| e.to_string())?);
+        Ok(())
+    });
     for (number, sample) in samples.iter().enumerate() {
         let at = || call::describe(number, sample);
         let seed = Key::new(plan.seed).fold_in(number as u64);
@@ -171,10 +182,11 @@ pub fn examine(record: &'static Record, plan: &Plan, build: Build<'_>) -> Outcom
                     continue; // Masks and whole numbers are the same in every dtype.
                 }
                 values::check(log, &*op, number, sample, dtype, seed)?;
+                special::check(log, &*op, number, sample, dtype, seed)?;
+                modes::check(log, &*op, number, sample, dtype, [plan.seed, u64::from(plan.order)])?;
             }
             if plan.dtypes.contains(&DType::F64) {
-                gradients::check(log, &*op, number, sample, plan.seed)?;
-                autodiff::check(log, &*op, number, sample, plan.seed, plan.order)?;
+                differences(log, &*op, number, sample, plan)?;
             }
             Ok(())
         });
@@ -183,13 +195,41 @@ pub fn examine(record: &'static Record, plan: &Plan, build: Build<'_>) -> Outcom
     log.outcome(record, started.elapsed())
 }
 
+/// Compares derivatives in `f64` with differences.
+fn differences(
+    log: &mut Log,
+    op: &dyn Operation,
+    number: usize,
+    sample: &Sample,
+    plan: &Plan,
+) -> Verdict {
+    let outputs = call::forward(op, &sample.inputs).map_err(|e| e.to_string())?;
+    let wanted = call::wanted(op, &sample.inputs, &outputs);
+    if !wanted.contains(&true) || !call::has_differences(op, &outputs) {
+        return Ok(());
+    }
+    let mut found = vec![gradients::check(log, op, number, sample, plan.seed)?];
+    let twice = plan.order > 1 && op.record().order > 1 && !sample.large;
+    if twice {
+        found.push(second::check(log, op, number, sample, plan.seed)?);
+    }
+    if !sample.smooth && (twice || op.record().order == 1) {
+        log.check("kinks", || call::describe(number, sample), second::is_a_kink(&found));
+    }
+    Ok(())
+}
+
 /// The record's samples for a seed.
 pub fn samples(record: &Record, seed: u64) -> Vec<Sample> {
     let name = record.name.bytes();
     let key = name.fold(Key::new(seed), |key, byte| key.fold_in(u64::from(byte)));
     let mut sampler = Sampler::new(key);
     (record.samples)(&mut sampler);
-    sampler.finish()
+    let mut samples = sampler.finish();
+    for sample in &mut samples {
+        sample.smooth = !(record.kinks)(sample);
+    }
+    samples
 }
 
 /// How the error of an operation's gradient moves with ε, at the first sample that is large enough

@@ -143,7 +143,7 @@ impl Curve for Gelu {
                 }
                 let x = crate::tensor([-500.0, -80.0, -30.0, 30.0, 80.0, 500.0]);
                 s.add_noted([x], params(), "saturated");
-                s.add_kink([crate::tensor([-1e4, 1e4, 0.0])], params(), "far out");
+                s.add_far([crate::tensor([-1e4, 1e4, 0.0])], params(), "far out");
             }
             let x = s.uniform(-5.0, 5.0, &[7]);
             s.add_noted([x], Params::new(), "the default");

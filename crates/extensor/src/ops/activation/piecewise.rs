@@ -14,7 +14,7 @@ fn between<R: Real>(x: R, low: f64, high: f64, within: R, outside: R) -> R {
 
 /// Adds a sample at the kinks at ±3.
 fn at_three(s: &mut Sampler) {
-    s.add_kink([crate::tensor([-3.0, 3.0, 0.0])], Params::new(), "at the kinks");
+    s.add_noted([crate::tensor([-3.0, 3.0, 0.0])], Params::new(), "at the kinks");
 }
 
 unary! {
@@ -119,7 +119,10 @@ impl Curve for HardTanh {
             }
             let x = s.away(-3.0, 3.0, &[-1.0, 1.0], &[7]);
             s.add_noted([x], Params::new(), "the default");
-            s.add_kink([crate::tensor([-1.0, 1.0, 0.0])], Params::new(), "at the bounds");
+            s.add_noted([crate::tensor([-1.0, 1.0, 0.0])], Params::new(), "at the bounds");
+        },
+        kinks: |sample| {
+            sample.holds(0, &[sample.number("min", -1.0), sample.number("max", 1.0)])
         },
         errors: |bad| {
             let params = |min: f64, max: f64| Params::new().with("min", min).with("max", max);

@@ -10,7 +10,7 @@ pub(super) fn saturated(s: &mut Sampler) {
     let x = crate::tensor([-500.0, -80.0, -30.0, 30.0, 80.0, 500.0]);
     s.add_noted([x], Params::new(), "saturated");
     let x = crate::tensor([-1e4, 1e4, -750.0, 0.0]);
-    s.add_kink([x], Params::new(), "far out");
+    s.add_far([x], Params::new(), "far out");
 }
 
 /// `x`, or a number so far below 0 that whatever vanishes there has vanished: a factor that is

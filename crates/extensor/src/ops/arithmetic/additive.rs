@@ -5,7 +5,7 @@ use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_binary, infer_unary, map_number};
 use crate::ops::record::{Class, Family, Input, Needs, Record};
-use crate::ops::samples::{PAIRS, SHAPES};
+use crate::ops::samples::{LARGE, PAIRS, SHAPES};
 use crate::tensor::{broadcast, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::map::{NumberFormula, Numbers, choose};
@@ -64,6 +64,8 @@ macro_rules! additive {
                         let inputs = [s.normal(a), s.normal(b)];
                         s.add(inputs, Params::new());
                     }
+                    let inputs = [s.normal(&[LARGE / 200, 200]), s.normal(&[200])];
+                    s.add_large(inputs, Params::new(), "many numbers");
                 },
                 errors: |bad| {
                     let [a, b] = [[2, 3], [3, 2]].map(|shape| bad.ones(&shape, DType::F64));

@@ -46,8 +46,9 @@ binary! {
         samples: |s| {
             pairs(s, |s, a, b| [divisor(s, a), divisor(s, b)]);
             let [a, b] = [[0.0, 1.0, -1.0, 1e-20], [0.0, 0.0, 0.0, 0.0]].map(crate::tensor);
-            s.add_kink([a, b], Params::new(), "the origin");
+            s.add_noted([a, b], Params::new(), "the origin");
         },
+        kinks: |sample| sample.meet([0, 1], |a, b| a == 0.0 && b <= 0.0),
 }
 
 binary! {
@@ -71,8 +72,9 @@ binary! {
         samples: |s| {
             pairs(s, |s, a, b| [divisor(s, a), divisor(s, b)]);
             let [a, b] = [[0.0, 1.0, -1.0, 1e-20], [0.0, 0.0, 0.0, 0.0]].map(crate::tensor);
-            s.add_kink([a, b], Params::new(), "the origin");
+            s.add_noted([a, b], Params::new(), "the origin");
         },
+        kinks: |sample| sample.meet([0, 1], |a, b| a == 0.0 && b == 0.0),
 }
 
 /// `a − b`, and 0 where both are the same infinity.
@@ -123,4 +125,5 @@ binary! {
         check any;
         conventions: "the derivative by a is 0 where a is 0, as that of |a| is",
         samples: |s| pairs(s, |s, a, b| [divisor(s, a), divisor(s, b)]),
+        kinks: |sample| sample.meet([0, 1], |a, b| a == 0.0 || b == 0.0),
 }

@@ -52,7 +52,7 @@ macro_rules! question {
                         s.add([x], Params::new());
                     }
                     let x = crate::tensor([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0]);
-                    s.add_kink([x], Params::new(), "not finite");
+                    s.add_noted([x], Params::new(), "not finite");
                 },
                 errors: |bad| {
                     let mask = bad.ones(&[2], DType::Bool);

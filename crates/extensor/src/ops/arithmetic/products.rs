@@ -8,7 +8,7 @@ use crate::ops::operation::{apply_one, backward_of, husk, sum_dtype};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, guard, infer_binary, map_number, map_real, settle};
 use crate::ops::record::{Family, Input, Record};
-use crate::ops::samples::{PAIRS, Sampler};
+use crate::ops::samples::{LARGE, PAIRS, Sample, Sampler};
 use crate::{DType, Error, Result, Tensor, ops};
 use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers};
 use extensor_kernels::number::{Number, Real};
@@ -161,6 +161,8 @@ pub(super) fn pairs(
         let inputs = draw(s, a, b);
         s.add(inputs, Params::new());
     }
+    let inputs = draw(s, &[LARGE / 200, 200], &[200]);
+    s.add_large(inputs, Params::new(), "many numbers");
 }
 
 /// Shapes that do not broadcast, masks, and a parameter that there is not.
@@ -180,6 +182,11 @@ pub(super) fn divisor(s: &mut Sampler, shape: &[usize]) -> Tensor {
     let values = signs.iter().zip(sizes).map(|(sign, size)| size.copysign(*sign)).collect();
     Tensor::from_vec(values, shape)
         .unwrap_or_else(|error| panic!("a sample cannot be made: {error}"))
+}
+
+/// Whether a quotient is a whole number, or none.
+fn at_a_step(sample: &Sample) -> bool {
+    sample.meet([0, 1], |a, b| b == 0.0 || (a / b).fract() == 0.0)
 }
 
 /// Two numbers whose quotient is at least 0.05 away from a whole number.
@@ -232,6 +239,7 @@ binary! {
         domain: "b ≠ 0",
         conventions: "where b is 0 the derivative uses ±1e-10, and stays finite",
         samples: |s| pairs(s, |s, a, b| [s.normal(a), divisor(s, b)]),
+        kinks: |sample| sample.meet([0, 1], |_, b| b == 0.0),
 }
 
 binary! {
@@ -268,8 +276,13 @@ binary! {
             pairs(s, |s, a, b| [s.uniform(0.3, 3.0, a), s.uniform(-2.5, 2.5, b)]);
             let zeros = crate::tensor([0.0, 0.0, 0.0, 0.0, 0.0]);
             let n = crate::tensor([0.0, 1.0, 2.0, 0.5, -1.0]);
-            s.add_kink([zeros, n], Params::new(), "at zero");
+            s.add_noted([zeros, n], Params::new(), "at zero");
+            let negative = crate::tensor([-0.4, -1.5, -2.0, -1.0, -0.7]);
+            let n = crate::tensor([2.0, 3.0, -1.0, -2.0, 0.0]);
+            s.add_noted([negative, n], Params::new(), "whole powers of negative numbers");
         },
+        // Beside whole powers of negative numbers there is nothing.
+        kinks: |sample| sample.meet([0, 1], |x, _| x <= 0.0),
 }
 
 binary! {
@@ -290,6 +303,7 @@ binary! {
         conventions: "the derivative is 0 everywhere, at the steps too; whole numbers divided by 0 are an error",
         order: 1,
         samples: |s| pairs(s, uneven),
+        kinks: at_a_step,
 }
 
 binary! {
@@ -310,6 +324,7 @@ binary! {
         conventions: "NaN where y is; whole numbers divided by 0 are an error",
         order: 1,
         samples: |s| pairs(s, uneven),
+        kinks: at_a_step,
 }
 
 binary! {
@@ -330,8 +345,9 @@ binary! {
         samples: |s| {
             pairs(s, apart_pair);
             let [a, b] = [[1.0, 2.0, 3.0], [1.0, 3.0, 2.0]].map(crate::tensor);
-            s.add_kink([a, b], Params::new(), "a tie is split in half");
+            s.add_noted([a, b], Params::new(), "a tie is split in half");
         },
+        kinks: |sample| sample.meet([0, 1], |a, b| a == b),
 }
 
 binary! {
@@ -352,8 +368,9 @@ binary! {
         samples: |s| {
             pairs(s, apart_pair);
             let [a, b] = [[1.0, 2.0, 3.0], [1.0, 3.0, 2.0]].map(crate::tensor);
-            s.add_kink([a, b], Params::new(), "a tie is split in half");
+            s.add_noted([a, b], Params::new(), "a tie is split in half");
         },
+        kinks: |sample| sample.meet([0, 1], |a, b| a == b),
 }
 
 /// `g` where `low < high`, half of it where they are equal, none otherwise; NaN for NaN.

@@ -33,7 +33,9 @@ pub(super) fn samples(s: &mut Sampler) {
     let (q, k, v) = (s.normal(&[130, 1]), s.normal(&[3, 1]), s.normal(&[3, 1]));
     s.add_noted([q, k, v], causal(true), "several blocks of queries");
     let (q, k, v) = (s.normal(&[131, 2]), s.normal(&[259, 2]), s.normal(&[259, 1]));
-    s.add_kink([q, k, v], causal(true), "several blocks of both");
+    s.add_large([q, k, v], causal(true), "several blocks of both");
+    let (q, k, v) = (s.normal(&[3, 70, 9]), s.normal(&[3, 300, 9]), s.normal(&[3, 300, 5]));
+    s.add_large([q, k, v], causal(false), "several blocks of both, on threads");
     let (q, k, v) = (s.normal(&[2, 3, 2]), s.normal(&[2, 4, 2]), s.normal(&[2, 4, 3]));
     let mask = with_first(s, &Shape::from([2, 1, 4]));
     s.add_noted([q.clone(), k.clone(), v.clone(), mask], causal(false), "a mask for all queries");
@@ -43,7 +45,7 @@ pub(super) fn samples(s: &mut Sampler) {
     s.add_noted([q, k, v], causal(false), "nothing to look at");
     let (q, k) =
         (crate::tensor([[100.0, 0.0], [0.0, -90.0]]), crate::tensor([[9.0, 1.0], [8.0, 3.0]]));
-    s.add_kink([q, k, crate::tensor([[1.0], [2.0]])], causal(false), "large scores");
+    s.add_far([q, k, crate::tensor([[1.0], [2.0]])], causal(false), "large scores");
 }
 
 /// A mask in which every query may look at the first key.

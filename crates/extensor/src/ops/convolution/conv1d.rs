@@ -84,6 +84,7 @@ impl Conv1d {
         params: PARAMS,
         backward: "conv1d_backward(grad_output, x, weight, stride, padding, dilation, groups)",
         class: Class::Affine,
+        added: Some(2),
         needs: Needs::Inputs,
         build: |params| {
             let op = "conv1d";

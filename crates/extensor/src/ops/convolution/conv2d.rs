@@ -86,6 +86,7 @@ impl Conv2d {
         params: PARAMS,
         backward: "conv2d_backward(grad_output, x, weight, stride, padding, dilation, groups)",
         class: Class::Affine,
+        added: Some(2),
         needs: Needs::Inputs,
         build: |params| Ok(Box::new(Conv2d(Window::named("conv2d", params)?))),
         samples: |s| {
@@ -111,6 +112,16 @@ impl Conv2d {
                 let (x, weight, bias) = (s.normal(x), s.normal(weight), s.normal(&weight[..1]));
                 s.add([x.clone(), weight.clone()], params.clone());
                 s.add([x, weight, bias], params);
+            }
+            let large: [(&[usize], &[usize], Params); 4] = [
+                (&[2, 16, 24, 24], &[24, 16, 3, 3], plain().with("padding", 1)),
+                (&[3, 20, 15, 15], &[40, 20, 1, 1], plain()),
+                (&[2, 12, 40, 40], &[12, 1, 3, 3], plain().with("groups", 12)),
+                (&[1, 3, 64, 64], &[8, 3, 5, 5], plain().with("stride", 2).with("padding", 2)),
+            ];
+            for (x, weight, params) in large {
+                let inputs = [s.normal(x), s.normal(weight), s.normal(&weight[..1])];
+                s.add_large(inputs, params, "many numbers");
             }
         },
         errors: |bad| {

@@ -104,6 +104,7 @@ impl ConvTranspose2d {
         ],
         backward: "conv_transpose2d_backward(grad_output, x, weight, stride, padding, output_padding, dilation, groups)",
         class: Class::Affine,
+        added: Some(2),
         needs: Needs::Inputs,
         build: |params| {
             let more = super::window::pair(params, "conv_transpose2d", "output_padding", 0)?;

@@ -213,7 +213,7 @@ fn params(p: f64) -> Params {
 
 fn samples(s: &mut Sampler, shapes: &[&[usize]]) {
     for &shape in shapes {
-        for p in [0.0, 0.3, 0.5] {
+        for p in [0.0, 0.05, 0.3, 0.5, 0.9] {
             let x = s.normal(shape);
             s.add([x], params(p));
         }

@@ -101,7 +101,11 @@ impl Clip {
                 s.add([x], params(min, max));
             }
             let bounds = crate::tensor([-1.0, 1.0, -2.0, 2.0, 0.0]);
-            s.add_kink([bounds], params(Some(-1.0), Some(1.0)), "at the bounds");
+            s.add_noted([bounds], params(Some(-1.0), Some(1.0)), "at the bounds");
+        },
+        kinks: |sample| {
+            let never = f64::NAN;
+            sample.holds(0, &[sample.number("min", never), sample.number("max", never)])
         },
         errors: |bad| {
             let x = bad.ones(&[2], DType::F64);

@@ -48,7 +48,7 @@ unary! {
                 defined(slope, g, x.lt(x.lit(0.0)))
             };
             "y = ln x", "y′ = 1/x",
-            on "x > 0" [0.2, 4.0];
+            on "x > 0" [0.2, 4.0] kinks [0.0];
             at 0.5: -0.6931471805599453;
             conventions: CONVENTION,
 }
@@ -63,7 +63,7 @@ unary! {
                 defined(slope, g, above.lt(zero))
             };
             "y = ln(1 + x)", "y′ = 1/(1 + x)",
-            on "x > −1" [-0.5, 3.0];
+            on "x > −1" [-0.5, 3.0] kinks [-1.0];
             at 0.5: 0.4054651081081644;
             conventions: CONVENTION,
 }
@@ -77,7 +77,7 @@ unary! {
                 defined(settle(slope, g, x.eq(x.lit(0.0)), limit), g, x.lt(x.lit(0.0)))
             };
             "y = log₂ x", "y′ = 1/(x ln 2)",
-            on "x > 0" [0.2, 4.0];
+            on "x > 0" [0.2, 4.0] kinks [0.0];
             at 0.3: -1.736965594166206;
             conventions: CONVENTION,
 }
@@ -91,7 +91,7 @@ unary! {
                 defined(settle(slope, g, x.eq(x.lit(0.0)), limit), g, x.lt(x.lit(0.0)))
             };
             "y = log₁₀ x", "y′ = 1/(x ln 10)",
-            on "x > 0" [0.2, 4.0];
+            on "x > 0" [0.2, 4.0] kinks [0.0];
             at 0.5: -0.3010299956639812;
             conventions: CONVENTION,
 }
@@ -102,7 +102,7 @@ unary! {
             y = |x| x.sqrt(),
             dy = |g, y, limit| settle(g / (y.lit(2.0) * guard_above(y)), g, y.eq(y.lit(0.0)), limit);
             "y = √x", "y′ = 1/(2y)",
-            on "x >= 0" [0.2, 4.0];
+            on "x >= 0" [0.2, 4.0] kinks [0.0];
             at 0.5: 0.7071067811865476;
             conventions: CONVENTION,
 }
@@ -117,7 +117,7 @@ unary! {
                 settle(slope, g, x.eq(x.lit(0.0)), limit)
             };
             "y = 1/√x", "y′ = −½ x^(−3/2)",
-            on "x > 0" [0.2, 4.0];
+            on "x > 0" [0.2, 4.0] kinks [0.0];
             at 0.5: 1.414213562373095;
             conventions: CONVENTION,
 }
@@ -141,7 +141,7 @@ unary! {
                 settle(-(g / d) / d, g, x.eq(x.lit(0.0)), limit)
             };
             "y = 1/x", "y′ = −1/x²",
-            on "x ≠ 0" [0.3, 3.0];
+            on "x ≠ 0" [-3.0, 3.0] kinks [0.0];
             at 0.5: 2.0;
             conventions: CONVENTION,
 }
@@ -208,7 +208,7 @@ unary! {
                 settle(g / guard(leg), g, leg.eq(leg.lit(0.0)), limit)
             };
             "y = arcsin x", "y′ = 1/√(1 − x²)",
-            on "−1 <= x <= 1" [-0.9, 0.9];
+            on "−1 <= x <= 1" [-0.9, 0.9] kinks [-1.0, 1.0];
             at 0.5: 0.5235987755982989;
             conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite; NaN beyond",
 }
@@ -222,7 +222,7 @@ unary! {
                 settle(-(g / guard(leg)), g, leg.eq(leg.lit(0.0)), limit)
             };
             "y = arccos x", "y′ = −1/√(1 − x²)",
-            on "−1 <= x <= 1" [-0.9, 0.9];
+            on "−1 <= x <= 1" [-0.9, 0.9] kinks [-1.0, 1.0];
             at 0.5: 1.0471975511965979;
             conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite; NaN beyond",
 }
@@ -282,7 +282,7 @@ unary! {
                 settle(g / guard(leg), g, leg.eq(x.lit(0.0)), limit)
             };
             "y = arcosh x", "y′ = 1/√(x² − 1)",
-            on "x >= 1" [1.2, 4.0];
+            on "x >= 1" [1.2, 4.0] kinks [1.0];
             at 1.5: 0.9624236501192069;
             conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite; NaN beyond",
 }
@@ -297,7 +297,7 @@ unary! {
                 defined(slope, g, below.lt(zero))
             };
             "y = artanh x", "y′ = 1/(1 − x²)",
-            on "−1 < x < 1" [-0.9, 0.9];
+            on "−1 < x < 1" [-0.9, 0.9] kinks [-1.0, 1.0];
             at 0.5: 0.5493061443340549;
             conventions: "at the ends of the domain the derivative uses a denominator of 1e-10, and stays finite; NaN beyond",
 }
@@ -352,7 +352,7 @@ unary! {
             y = |x| x.trunc(),
             dy = |g, x| x.nan_or(g.lit(0.0));
             "y = x without its fraction", "y′ = 0",
-            on "all numbers" [-7.0, 7.0] kinks [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+            on "all numbers" [-7.0, 7.0] kinks [-8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
             at 0.5: 0.0;
             order: 1,
             conventions: "the derivative is 0 everywhere, at the steps too",

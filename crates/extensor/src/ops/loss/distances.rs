@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ops::record::{Class, Family, Input, Needs};
+use crate::ops::samples::Sample;
 
 /// What losses of a distance have in common.
 const BLANK: Record = Record {
@@ -123,6 +124,12 @@ impl MeanAbsoluteError {
     pub(crate) const RECORD: &'static Record = <Self as Loss>::RECORD;
 }
 
+/// Whether a prediction is where the parabola ends: the second derivative has a step there.
+fn ends(sample: &Sample, parameter: &'static str) -> bool {
+    let end = sample.number(parameter, 1.0);
+    sample.meet([0, 1], |x, t| (x - t).abs() == end)
+}
+
 /// A prediction that is right, beside others.
 fn some_equal() -> [Tensor; 2] {
     [crate::tensor([1.0, -2.0, 0.5]), crate::tensor([1.0, -2.0, 2.5])]
@@ -138,8 +145,9 @@ impl Loss for MeanAbsoluteError {
         build: |p| Elementwise::build(p, MeanAbsoluteError),
         samples: |s| {
             samples(s, Reduce::params, |s, shape| apart(s, shape, &[0.0]));
-            s.add_kink(some_equal(), Params::new(), "equal");
+            s.add_noted(some_equal(), Params::new(), "equal");
         },
+        kinks: |sample| sample.meet([0, 1], |x, t| x == t),
         errors: bad_calls,
         ..BLANK
     };
@@ -225,9 +233,10 @@ impl Loss for SmoothL1 {
             samples(s, with(0.7), |s, shape| apart(s, shape, &[-0.7, 0.7]));
             let inputs = apart(s, &[3, 4], &[0.0]);
             s.add(inputs, with(0.0)(Reduce::Mean));
-            s.add_kink(some_equal(), with(0.0)(Reduce::Sum), "equal");
-            s.add_kink(some_equal(), with(2.0)(Reduce::Sum), "where the parabola ends");
+            s.add_noted(some_equal(), with(0.0)(Reduce::Sum), "equal");
+            s.add_noted(some_equal(), with(2.0)(Reduce::Sum), "where the parabola ends");
         },
+        kinks: |sample| ends(sample, "beta"),
         errors: |bad| {
             bad_calls(bad);
             let x = bad.ones(&[2], DType::F64);
@@ -324,8 +333,9 @@ impl Loss for Huber {
             let with = |r: Reduce| r.params().with("delta", 0.7);
             samples(s, with, |s, shape| apart(s, shape, &[-0.7, 0.7]));
             let end = Params::new().with("delta", 2.0);
-            s.add_kink(some_equal(), end, "where the parabola ends");
+            s.add_noted(some_equal(), end, "where the parabola ends");
         },
+        kinks: |sample| ends(sample, "delta"),
         errors: |bad| {
             bad_calls(bad);
             let x = bad.ones(&[2], DType::F64);

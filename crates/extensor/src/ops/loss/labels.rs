@@ -63,8 +63,9 @@ impl Loss for Hinge {
                 [s.away(-3.0, 3.0, &[-1.0, 1.0], shape), signs(s, shape)]
             });
             let edge = crate::tensor([1.0, -1.0, 1.0]);
-            s.add_kink([edge.clone(), edge], Params::new(), "at the margin");
+            s.add_noted([edge.clone(), edge], Params::new(), "at the margin");
         },
+        kinks: |sample| sample.meet([0, 1], |x, t| x * t == 1.0),
         errors: bad_calls,
         ..BLANK
     };
@@ -170,12 +171,16 @@ impl Loss for Focal {
                 let inputs = draw(s, &[3, 4]);
                 s.add(inputs, params);
             }
+            for gamma in [0.5, 2.0, 5.0] {
+                let tails = [s.uniform(-9.0, 9.0, &[3, 4]), labels(s, &[3, 4])];
+                s.add_noted(tails, Params::new().with("gamma", gamma), "the tails");
+            }
             let soft = [s.normal(&[5]), s.uniform(0.0, 1.0, &[5])];
             s.add_noted(soft, Params::new(), "soft labels");
             let large = crate::tensor([-1e4, -50.0, 50.0, 1e4, 1e4]);
             let targets = crate::tensor([0.0, 1.0, 0.0, 1.0, 0.0]);
             let params = Params::new().with("gamma", 0.5);
-            s.add_noted([large, targets], params, "large");
+            s.add_far([large, targets], params, "large");
         },
         errors: |bad| {
             bad_calls(bad);

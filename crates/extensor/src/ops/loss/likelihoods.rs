@@ -80,8 +80,9 @@ impl Loss for BinaryCrossEntropy {
             });
             let certain = crate::tensor([0.0, 0.0, 1.0, 1.0, 1e-12]);
             let targets = crate::tensor([0.0, 1.0, 0.0, 1.0, 0.5]);
-            s.add_kink([certain, targets], Params::new(), "certain");
+            s.add_noted([certain, targets], Params::new(), "certain");
         },
+        kinks: |sample| sample.holds(0, &[0.0, 1.0]),
         errors: bad_calls,
         ..BLANK
     };
@@ -179,7 +180,7 @@ impl Loss for BinaryCrossEntropyWithLogits {
             });
             let large = crate::tensor([-1e4, -50.0, 0.0, 50.0, 1e4, 1e4]);
             let targets = crate::tensor([0.0, 1.0, 1.0, 0.0, 1.0, 0.0]);
-            s.add_kink([large, targets], Params::new(), "large");
+            s.add_far([large, targets], Params::new(), "large");
         },
         errors: bad_calls,
         ..BLANK
@@ -256,8 +257,9 @@ impl Loss for KlDivergence {
                 [s.uniform(-4.0, 0.0, shape), s.uniform(0.05, 1.0, shape)]
             });
             let x = crate::tensor([-1.0, -2.0, -0.5]);
-            s.add_kink([x, crate::tensor([0.0, 1.0, 1e-12])], Params::new(), "of nothing");
+            s.add_noted([x, crate::tensor([0.0, 1.0, 1e-12])], Params::new(), "of nothing");
         },
+        kinks: |sample| sample.holds(1, &[0.0]),
         errors: bad_calls,
         ..BLANK
     };

@@ -19,7 +19,7 @@ use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{map_real, promote, settle};
 use crate::ops::record::{Parameter, Record};
-use crate::ops::samples::{Bad, Sampler};
+use crate::ops::samples::{Bad, LARGE, Sampler};
 use crate::tensor::match_float;
 use crate::{Axes, DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::map::{Formula, Formulas};
@@ -288,6 +288,10 @@ fn samples(
     for (shape, reduction) in CASES {
         let inputs = draw(s, shape);
         s.add(inputs, params(reduction));
+    }
+    for reduction in [Reduce::Mean, Reduce::None] {
+        let inputs = draw(s, &[LARGE]);
+        s.add_large(inputs, params(reduction), "many numbers");
     }
 }
 

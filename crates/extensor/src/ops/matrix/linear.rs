@@ -54,6 +54,7 @@ impl Linear {
         inputs: &[Input::new("x"), Input::new("weight"), Input::optional("bias")],
         backward: "linear_backward(grad_output, x, weight)",
         class: Class::Affine,
+        added: Some(2),
         needs: Needs::Inputs,
         build: |_| Ok(Box::new(Linear)),
         samples: |s| {
@@ -62,6 +63,8 @@ impl Linear {
                 s.add([x.clone(), weight.clone()], Params::new());
                 s.add([x, weight, bias], Params::new());
             }
+            let inputs = [s.normal(&[40, 1100]), s.normal(&[50, 1100]), s.normal(&[50])];
+            s.add_large(inputs, Params::new(), "deep");
         },
         errors: |bad| {
             let ones =

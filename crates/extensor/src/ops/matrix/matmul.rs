@@ -70,6 +70,18 @@ impl MatMul {
                 let inputs = [s.normal(a), s.normal(b)];
                 s.add(inputs, Params::new());
             }
+            // Deeper than what is added up in registers: the parts must be added, too.
+            let deep: [(&[usize], &[usize]); 5] = [
+                (&[1, 1100], &[1100, 1]),
+                (&[1100], &[1100]),
+                (&[3, 1100], &[1100, 2]),
+                (&[40, 1100], &[1100, 50]),
+                (&[3, 5, 600], &[3, 600, 7]),
+            ];
+            for (a, b) in deep {
+                let inputs = [s.normal(a), s.normal(b)];
+                s.add_large(inputs, Params::new(), "deep");
+            }
         },
         errors: |bad| {
             let ones =

@@ -88,6 +88,8 @@ impl Dot {
                 let inputs = [s.normal(&[n]), s.normal(&[n])];
                 s.add(inputs, Params::new());
             }
+            let inputs = [s.normal(&[70_000]), s.normal(&[70_000])];
+            s.add_large(inputs, Params::new(), "many numbers");
         },
         errors: |bad| {
             bad_vectors(bad);

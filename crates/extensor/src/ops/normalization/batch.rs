@@ -1,7 +1,8 @@
 //! A channel of all images of a batch, normalised together.
 
 use super::slice;
-use super::{By, EPS, Split, common_dtype, expect_eps, factor, no_float, optionally, per_channel};
+use super::{By, EPS, Split, common_dtype, expect_eps, factor, no_float, none, optionally};
+use super::per_channel;
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, husk};
 use crate::ops::params::Params;
@@ -212,6 +213,11 @@ impl BatchNorm2d {
             }))
         },
         samples,
+        kinks: |sample| {
+            let axes = (0..sample.inputs[0].ndim() as i64).filter(|&i| i != 1);
+            let channels = sample.groups(&axes.collect::<Vec<_>>()[..].into());
+            sample.number("eps", 1e-5) == 0.0 && channels.iter().any(|c| none(c, true))
+        },
         errors,
         ..Record::BLANK
     };
@@ -391,20 +397,22 @@ fn samples(s: &mut Sampler) {
             s.add(inputs, params(training).with("momentum", 0.3));
         }
     }
+    let large = [s.normal(&[8, 5, 30, 31]), s.uniform(0.5, 2.0, &[5]), s.normal(&[5])];
+    s.add_large(large, params(true), "many numbers");
     let factors = |s: &mut Sampler| [s.uniform(0.5, 2.0, &[3]), s.normal(&[3])];
     let statistics = |s: &mut Sampler| [s.normal(&[3]), s.uniform(0.5, 2.0, &[3])];
     let [gamma, beta] = factors(s);
     let x = s.normal(&[0, 3, 2, 2]);
     let [mean, var] = statistics(s);
     s.add([x.clone(), gamma.clone(), beta.clone(), mean.clone(), var.clone()], params(false));
-    s.add_kink([x.clone(), gamma.clone(), beta.clone()], params(true), "an empty batch");
+    s.add_noted([x.clone(), gamma.clone(), beta.clone()], params(true), "an empty batch");
     let inputs = [x, gamma.clone(), beta.clone(), mean, var];
-    s.add_kink(inputs, params(true), "an empty batch");
+    s.add_noted(inputs, params(true), "an empty batch");
     let x = s.normal(&[1, 3, 1, 1]);
-    s.add_kink([x, gamma.clone(), beta.clone()], params(true), "one number");
-    let zero = params(true).with("eps", 0.0);
+    s.add_far([x, gamma.clone(), beta.clone()], params(true), "one number");
+    let zero = Params::new().with("training", true).with("eps", 0.0);
     let x = crate::tensor([[0.1, -0.3, 7.0]; 4]);
-    s.add_kink([x, gamma, beta], zero, "equal numbers, eps = 0");
+    s.add_noted([x, gamma, beta], zero, "equal numbers, eps = 0");
 }
 
 fn errors(bad: &mut Bad) {

@@ -1,6 +1,6 @@
 //! Channels of each image, normalised in groups or one by one.
 
-use super::{CONVENTIONS, EPS, Groups, infer, with_factors};
+use super::{CONVENTIONS, EPS, Groups, infer, with_factors, without_spread};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
@@ -125,6 +125,11 @@ fn terms(found: Result<Groups>) -> usize {
 }
 
 /// Adds samples with no, one and both factors.
+fn add_large(s: &mut Sampler, params: Params) {
+    let inputs = [s.normal(&[3, 6, 50, 45]), s.uniform(0.5, 2.0, &[6]), s.normal(&[6])];
+    s.add_large(inputs, params, "many numbers");
+}
+
 fn add_samples(s: &mut Sampler, shape: &[usize], params: Params) {
     for given in 0..3 {
         let mut inputs = vec![s.normal(shape)];
@@ -181,8 +186,14 @@ impl GroupNorm {
             for (shape, groups) in cases {
                 add_samples(s, shape, in_groups(groups, 1e-5));
             }
+            add_large(s, in_groups(2, 1e-5));
             let inputs = [crate::tensor([[[0.1; 3]; 4]; 2]), s.uniform(0.5, 2.0, &[4])];
-            s.add_kink(inputs, in_groups(2, 0.0), "equal numbers, eps = 0");
+            s.add_noted(inputs, in_groups(2, 0.0), "equal numbers, eps = 0");
+        },
+        kinks: |sample| {
+            let x = &sample.inputs[0];
+            let count = x.shape()[0] * sample.number("num_groups", 1.0) as usize;
+            without_spread(sample, x.len() / count.max(1), true)
         },
         errors: |bad| {
             let x = bad.ones(&[2, 6, 3], DType::F64);
@@ -254,10 +265,15 @@ impl InstanceNorm {
             for shape in cases {
                 add_samples(s, shape, Params::new().with("eps", 1e-5));
             }
+            add_large(s, Params::new().with("eps", 1e-5));
             let inputs = [crate::tensor([[[0.1; 3]; 4]; 2]), s.uniform(0.5, 2.0, &[4])];
-            s.add_kink(inputs, Params::new().with("eps", 0.0), "equal numbers, eps = 0");
+            s.add_noted(inputs, Params::new().with("eps", 0.0), "equal numbers, eps = 0");
             let inputs = [s.normal(&[2, 4, 1]), s.uniform(0.5, 2.0, &[4])];
-            s.add_kink(inputs, Params::new().with("eps", 1e-5), "one number");
+            s.add_far(inputs, Params::new().with("eps", 1e-5), "one number");
+        },
+        kinks: |sample| {
+            let len = sample.inputs[0].shape()[2..].iter().product();
+            without_spread(sample, len, true)
         },
         errors: |bad| {
             let x = bad.ones(&[2, 6, 3], DType::F64);

@@ -1,11 +1,11 @@
 //! The last axes of each element of a batch, normalised together.
 
-use super::{CONVENTIONS, EPS, Groups, infer, with_factors};
+use super::{CONVENTIONS, EPS, Groups, infer, with_factors, without_spread};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Parameter, Record};
-use crate::ops::samples::{Bad, Sampler};
+use crate::ops::samples::{Bad, Sample, Sampler};
 use crate::ops::shape::{bad_parameter, bad_shape, required, sizes};
 use crate::{DType, Result, Shape, Tensor};
 
@@ -112,6 +112,12 @@ fn params(shape: &[i64], eps: f64) -> Params {
     Params::new().with("normalized_shape", shape).with("eps", eps)
 }
 
+/// How many numbers are normalised together.
+fn row(sample: &Sample) -> usize {
+    let shape = sample.params.ints("layer_norm", "normalized_shape").unwrap_or_default();
+    shape.iter().product::<i64>() as usize
+}
+
 fn row_samples(s: &mut Sampler, factors: usize) {
     let cases: [(&[usize], &[i64]); 8] = [
         (&[4, 6], &[6]),
@@ -136,12 +142,21 @@ fn row_samples(s: &mut Sampler, factors: usize) {
             s.add(inputs, params(normalized, if given == 1 { 1e-5 } else { 0.1 }));
         }
     }
+    for (rows, width) in [(20, 2100), (2100, 20)] {
+        let mut inputs = vec![s.normal(&[rows, width]), s.uniform(0.5, 2.0, &[width])];
+        if factors > 1 {
+            inputs.push(s.normal(&[width]));
+        }
+        s.add_large(inputs, params(&[width as i64], 1e-5), "many numbers");
+    }
     let inputs = [s.uniform(99.0, 102.0, &[3, 5]), s.uniform(0.5, 2.0, &[5])];
     s.add_noted(inputs, params(&[5], 1e-5), "far from 0");
+    let inputs = [s.tiny(&[3, 5]), s.uniform(0.5, 2.0, &[5])];
+    s.add_noted(inputs, params(&[5], 0.0), "tiny, eps = 0");
     let inputs = [crate::tensor([[0.0; 5]; 2]), s.uniform(0.5, 2.0, &[5])];
-    s.add_kink(inputs, params(&[5], 0.0), "zeros, eps = 0");
+    s.add_noted(inputs, params(&[5], 0.0), "zeros, eps = 0");
     let inputs = [crate::tensor([[0.1; 5]; 2]), s.uniform(0.5, 2.0, &[5])];
-    s.add_kink(inputs, params(&[5], 0.0), "equal numbers, eps = 0");
+    s.add_noted(inputs, params(&[5], 0.0), "equal numbers, eps = 0");
 }
 
 fn bad_rows(bad: &mut Bad) {
@@ -187,6 +202,7 @@ impl LayerNorm {
             Ok(Box::new(LayerNorm { shape, eps: p.float(op, "eps", 1e-5)? }))
         },
         samples: |s| row_samples(s, 2),
+        kinks: |sample| without_spread(sample, row(sample), true),
         errors: |bad| {
             bad_rows(bad);
             let inputs = [[2, 3].as_slice(), &[3], &[2]].map(|s| bad.ones(s, DType::F64));
@@ -245,6 +261,7 @@ impl RmsNorm {
             Ok(Box::new(RmsNorm { shape, eps: p.float(op, "eps", 1e-5)? }))
         },
         samples: |s| row_samples(s, 1),
+        kinks: |sample| without_spread(sample, row(sample), false),
         errors: bad_rows,
         ..Record::BLANK
     };

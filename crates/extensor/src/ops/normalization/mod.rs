@@ -14,6 +14,7 @@ pub use layer::*;
 
 use crate::ops::operation::{Backward, Forward, Grads, Outputs, Specs, spec};
 use crate::ops::record::Parameter;
+use crate::ops::samples::{Sample, all_equal};
 use crate::ops::reduction::wide;
 use crate::ops::shape::{bad_parameter, bad_shape, optional};
 use crate::tensor::match_float;
@@ -82,6 +83,18 @@ fn factor(given: Option<&&Tensor>, missing: f64, len: usize, dtype: DType) -> Re
         Some(given) => ops::cast(given, wide(dtype))?.contiguous(),
         None => Tensor::full([len], missing, wide(dtype)),
     }
+}
+
+/// Whether numbers that are normalised together, `len` in a row, have nothing to be divided by: they
+/// are equal, or all 0 where they are not centred, and `eps` is 0.
+fn without_spread(sample: &Sample, len: usize, centred: bool) -> bool {
+    let values = sample.inputs[0].to_f64_vec();
+    sample.number("eps", 1e-5) == 0.0 && values.chunks(len.max(1)).any(|group| none(group, centred))
+}
+
+/// Whether there is no spread in these numbers.
+fn none(group: &[f64], centred: bool) -> bool {
+    all_equal(group) && (centred || group.first() == Some(&0.0))
 }
 
 /// The elements of a tensor that lies in row-major order.
@@ -265,7 +278,10 @@ impl Split<'_> {
         let (apart, scale) = match by {
             By::Own { centred, eps } => {
                 let apart = if centred {
-                    ops::subtract(&x, &ops::mean(&x, axes, true)?)?
+                    // Twice: the mean of equal numbers may be off by its rounding, and no spread is
+                    // not to be taken for a tiny one.
+                    let apart = ops::subtract(&x, &ops::mean(&x, axes, true)?)?;
+                    ops::subtract(&apart, &ops::mean(&apart, axes, true)?)?
                 } else {
                     x.clone()
                 };

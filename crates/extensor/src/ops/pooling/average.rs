@@ -147,6 +147,8 @@ impl AvgPool2d {
             }
             let x = s.normal(&[1, 1, 4, 6]);
             s.add([x], Params::new().with("kernel_size", 2));
+            let x = s.normal(&[1, 3, 120, 110]);
+            s.add_large([x], params([3, 3], [2, 2], [1, 1]), "many numbers");
         },
         errors: bad_windows,
         ..Record::BLANK
@@ -193,6 +195,8 @@ impl GlobalAvgPool2d {
                 let x = s.normal(shape);
                 s.add([x], Params::new());
             }
+            let x = s.normal(&[1, 3, 120, 110]);
+            s.add_large([x], Params::new(), "many numbers");
         },
         errors: |bad| {
             let (flat, none) = (bad.ones(&[4, 5], DType::F64), bad.ones(&[1, 0, 5], DType::F64));

@@ -5,6 +5,7 @@ use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, 
 use crate::ops::operation::{apply, backward, husk};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::samples::Sample;
 use crate::ops::shape::bad_shape;
 use crate::tensor::match_float;
 use crate::{DType, Error, Pair, Result, Shape, Tensor, ops};
@@ -96,6 +97,22 @@ pub(crate) struct MaxPool2d {
 }
 
 impl MaxPool2d {
+    /// Whether a window has its largest number twice.
+    fn tied(sample: &Sample) -> Result<bool> {
+        let (op, x) = ("maxpool2d", &sample.inputs[0]);
+        let window = Sliding::from_params(op, &sample.params)?.over(op, x.shape())?;
+        let (values, width) = (x.to_f64_vec(), window.columns.len);
+        let planes = values.chunks((window.rows.len * width).max(1));
+        let windows = || 0..window.rows.count * window.columns.count;
+        Ok(planes.flat_map(|plane| windows().map(move |at| (plane, at))).any(|(plane, at)| {
+            let (rows, _) = window.rows.get(at / window.columns.count);
+            let (columns, _) = window.columns.get(at % window.columns.count);
+            let row = |y: usize| plane[y * width..][columns.clone()].iter();
+            let most = rows.clone().flat_map(row).fold(f64::NEG_INFINITY, |m, &x| m.max(x));
+            rows.flat_map(row).filter(|x| **x == most).count() > 1
+        }))
+    }
+
     pub(crate) const RECORD: &'static Record = &Record {
         name: "maxpool2d",
         family: Family::Pooling,
@@ -118,11 +135,14 @@ impl MaxPool2d {
             }
             let x = s.apart(&[1, 1, 4, 6]);
             s.add([x], Params::new().with("kernel_size", 2));
+            let x = s.apart(&[1, 3, 120, 110]);
+            s.add_large([x], params([3, 3], [2, 2], [1, 1]), "many numbers");
             let ties = crate::tensor([[[[1.0; 4]; 4]]]);
-            s.add_kink([ties], params([2, 2], [2, 2], [0, 0]), "ties");
+            s.add_noted([ties], params([2, 2], [2, 2], [0, 0]), "ties");
             let ties = crate::tensor([[[[1.0, 1.0, 0.0, 2.0, 2.0]; 3]]]);
-            s.add_kink([ties], params([3, 3], [1, 1], [1, 1]), "ties");
+            s.add_noted([ties], params([3, 3], [1, 1], [1, 1]), "ties");
         },
+        kinks: |sample| MaxPool2d::tied(sample).unwrap_or(false),
         errors: bad_windows,
         ..Record::BLANK
     };

@@ -95,6 +95,13 @@ macro_rules! extreme {
                     samples(s, &CASES, |s, shape| s.apart(shape));
                     ties(s, $sign);
                 },
+                kinks: |sample| {
+                    let tied = |group: &Vec<f64>| {
+                        let most = group.iter().fold(f64::NEG_INFINITY, |m, x| m.max($sign * x));
+                        group.iter().filter(|x| $sign * **x == most).count() > 1
+                    };
+                    sample.reduced().iter().any(tied)
+                },
                 errors: bad_extremes,
                 ..Record::BLANK
             };
@@ -121,9 +128,9 @@ macro_rules! extreme {
 fn ties(s: &mut Sampler, sign: f64) {
     let x = crate::tensor([1.0, 3.0, 2.0, 3.0].map(|v| sign * v));
     let axes: Option<&[i64]> = Some(&[0]);
-    s.add_kink([x], over(axes, false), "ties share the gradient equally");
+    s.add_noted([x], over(axes, false), "ties share the gradient equally");
     let x = crate::tensor([[1.0; 4]; 3]);
-    s.add_kink([x], over(Some(&[1]), true), "all tied");
+    s.add_noted([x], over(Some(&[1]), true), "all tied");
 }
 
 fn bad_extremes(bad: &mut Bad) {
@@ -210,9 +217,9 @@ macro_rules! position {
                         }
                     }
                     let x = crate::tensor([2.0, 1.0, 2.0, 1.0]);
-                    s.add_kink([x], at(Some(0), false), "the first of several");
+                    s.add_noted([x], at(Some(0), false), "the first of several");
                     let x = crate::tensor([2.0, f64::NAN, 3.0, f64::NAN]);
-                    s.add_kink([x], at(None, false), "the first NaN");
+                    s.add_noted([x], at(None, false), "the first NaN");
                 },
                 errors: |bad| {
                     let x = bad.ones(&[2, 3], DType::F64);

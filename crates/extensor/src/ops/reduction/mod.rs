@@ -20,7 +20,7 @@ use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, map_real};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record};
-use crate::ops::samples::{Bad, Sampler};
+use crate::ops::samples::{Bad, LARGE, Sampler};
 use crate::tensor::match_float;
 use crate::{Axes, DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::map::{Formula, Formulas};
@@ -305,6 +305,14 @@ pub(super) fn samples(
         for keepdims in [false, true] {
             let x = draw(s, shape);
             s.add([x], over(axes, keepdims));
+        }
+    }
+    if cases.len() == CASES.len() {
+        let large: [(&[usize], Option<&[i64]>); 3] =
+            [(&[LARGE], None), (&[3, 5000], Some(&[1])), (&[5000, 3], Some(&[0]))];
+        for (shape, axes) in large {
+            let x = draw(s, shape);
+            s.add_large([x], over(axes, false), "many numbers");
         }
     }
 }

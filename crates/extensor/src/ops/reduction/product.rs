@@ -91,6 +91,11 @@ fn others(x: &Tensor) -> Result<Tensor> {
     ops::slice(&both, 1, None, n as i64, 1)
 }
 
+/// One more.
+fn shifted(x: &Tensor) -> Tensor {
+    ops::add(x, &Tensor::scalar(1.0)).unwrap_or_else(|e| panic!("a sample cannot be made: {e}"))
+}
+
 impl Rule for Prod {
     const RECORD: &'static Record = &Record {
         name: "prod",
@@ -104,7 +109,13 @@ impl Rule for Prod {
         needs: Needs::InputsAndOutputs,
         build: |p| Reduction::build(p, Prod),
         samples: |s| {
-            samples(s, &CASES, |s, shape| s.away(-1.6, 1.6, &[0.0], shape));
+            // The product of many numbers is far from 0 and infinity only if they are near ±1.
+            samples(s, &CASES, |s, shape| {
+                let len = shape.iter().product::<usize>() as f64;
+                let width = if len > 100.0 { 2.0 / len.sqrt() } else { 1.6 };
+                let x = s.away(-width, width, &[0.0], shape);
+                if len > 100.0 { shifted(&x) } else { x }
+            });
             samples(s, &EMPTY, |s, shape| s.normal(shape));
             let one: [f64; 3] = [2.0, 0.0, 3.0];
             s.add_noted([crate::tensor(one)], over(Some(&[0]), false), "one zero");

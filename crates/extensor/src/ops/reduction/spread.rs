@@ -6,7 +6,7 @@ use crate::ops::pointwise::{Takes, guard_above, map_real, settle};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record};
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
 use crate::ops::reduction::{bad_ints, fill_floats, over, samples, wide};
-use crate::ops::samples::{Bad, Sampler};
+use crate::ops::samples::{Bad, LARGE, Sampler, all_equal};
 use crate::{Axes, DType, Error, Result, Tensor, ops};
 use extensor_kernels::map::{Formula, Formulas};
 use extensor_kernels::number::Real;
@@ -64,10 +64,22 @@ fn spread_samples(s: &mut Sampler) {
             }
         }
     }
+    for (shape, axes) in [(&[LARGE][..], None), (&[3, 5000], Some(&[1i64][..]))] {
+        let x = s.normal(shape);
+        s.add_large([x], over(axes, false).with("ddof", 1), "many numbers");
+    }
     let x = s.normal(&[3, 1]);
-    s.add_kink([x], over(Some(&[1]), false), "one number has no spread");
+    s.add_noted([x], over(Some(&[1]), false), "one number has no spread");
     let x = crate::tensor([[0.1; 5]; 2]);
-    s.add_kink([x], over(Some(&[1]), false), "equal numbers");
+    s.add_noted([x], over(Some(&[1]), false), "equal numbers");
+}
+
+/// Adds samples of few tiny numbers.
+fn tiny(s: &mut Sampler) {
+    for (shape, axes) in [(&[2][..], None), (&[3], None), (&[3, 2], Some(&[1i64][..]))] {
+        let x = s.tiny(shape);
+        s.add_noted([x], over(axes, false), "tiny");
+    }
 }
 
 fn bad_spread(bad: &mut Bad) {
@@ -208,7 +220,15 @@ impl Rule for Std {
         class: Class::Reduction,
         needs: Needs::InputsAndOutputs,
         build: |p| build_with_ddof(p, |ddof| Std { ddof }),
-        samples: spread_samples,
+        samples: |s| {
+            spread_samples(s);
+            tiny(s);
+        },
+        kinks: |sample| {
+            // One number has no spread wherever it is.
+            let groups = sample.reduced();
+            groups.iter().any(|group| group.len() > 1 && all_equal(group))
+        },
         errors: bad_spread,
         ..Record::BLANK
     };
@@ -286,8 +306,10 @@ impl Rule for Norm {
         samples: |s| {
             samples(s, &CASES, |s, shape| s.away(-2.0, 2.0, &[0.0], shape));
             let zeros = crate::tensor([[0.0; 3]; 2]);
-            s.add_kink([zeros], over(Some(&[1]), false), "at zero");
+            s.add_noted([zeros], over(Some(&[1]), false), "at zero");
+            tiny(s);
         },
+        kinks: |sample| sample.reduced().iter().any(|group| group.iter().all(|&x| x == 0.0)),
         errors: bad_ints,
         ..Record::BLANK
     };
@@ -373,7 +395,7 @@ impl Rule for LogSumExp {
             s.add_noted([x], over(Some(&[0]), false), "large");
             for (shape, axes) in EMPTY {
                 let x = s.normal(shape);
-                s.add_kink([x], over(axes, false), "of nothing");
+                s.add_noted([x], over(axes, false), "of nothing");
             }
         },
         errors: bad_ints,

@@ -72,7 +72,7 @@ impl Cast {
             }
             for dtype in ["f32", "f16", "bf16"] {
                 let x = s.normal(&[3, 4]);
-                s.add_kink([x], Params::new().with("dtype", dtype), "rounding");
+                s.add_noted([x], Params::new().with("dtype", dtype), "rounding");
             }
         },
         errors: |bad| {

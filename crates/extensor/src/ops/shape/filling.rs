@@ -210,7 +210,7 @@ impl Pad {
             }
             let (x, params) = (s.normal(&[2]), Params::new().with("pads", vec![(1, 1)]));
             let params = params.with("value", f64::NEG_INFINITY);
-            s.add_kink([x], params, "padding by minus infinity");
+            s.add_noted([x], params, "padding by minus infinity");
         },
         errors: |bad| {
             let x = bad.ones(&[2, 3], DType::F64);

@@ -1,0 +1,100 @@
+//! Second derivatives in `f64`, against differences of the first and against each other.
+
+use super::call::{Terms, describe, forward, results, wanted};
+use super::gradients::{Found, settled};
+use super::modes::Subject;
+use super::precision::{Question, STEPS, natural};
+use super::{Log, Verdict};
+use crate::check::gradient::check_pair;
+use crate::check::prepare::random_like;
+use crate::check::{Mode, Options};
+use crate::operation::{Operation, input_name};
+use crate::samples::Sample;
+use crate::{DType, Key, Result, Tensor};
+
+/// A gradient as large as this at a kink is the convention for a singular point.
+const SINGULAR: f64 = 1e6;
+
+pub(super) fn check(
+    log: &mut Log,
+    op: &dyn Operation,
+    number: usize,
+    sample: &Sample,
+    seed: u64,
+) -> std::result::Result<Found, String> {
+    let words = |e: crate::Error| e.to_string();
+    let outputs = forward(op, &sample.inputs).map_err(words)?;
+    let wanted = wanted(op, &sample.inputs, &outputs);
+    let subject = Subject { op, inputs: &sample.inputs, wanted: &wanted };
+    let place = || describe(number, sample);
+    let moving = subject.moving();
+    let all: Vec<usize> = (0..moving.len()).collect();
+    let key = Key::new(seed).fold_in(number as u64);
+    let weights = random_like(key.fold_in(3), results(op, &outputs)).map_err(words)?;
+    let factors = random_like(key.fold_in(4), &moving).map_err(words)?;
+
+    // At a singular point the gradient is a convention, and has nothing to do with those beside it.
+    let gradients = subject.gradient(&moving, &weights, &all).map_err(words)?;
+    let largest = gradients.iter().flat_map(Tensor::to_f64_vec).fold(0.0f64, |m, g| m.max(g.abs()));
+    if !sample.smooth && largest > SINGULAR {
+        return Ok(Found::Kink);
+    }
+    // The gradient is a function like any other: its pullback is held against its differences.
+    let gradient = |x: &[Tensor]| subject.gradient(x, &weights, &all);
+    let pull =
+        |grads: &[Tensor], x: &[Tensor]| subject.reverse_over_reverse(x, [&weights, grads], &all);
+    let names = (0..sample.inputs.len()).filter(|&i| wanted[i]);
+    let options = Options {
+        name: format!("the gradient of {}", op.record().name),
+        input_names: names.map(|i| input_name(op.record(), i)).collect(),
+        mode: if sample.smooth { Mode::Fast } else { Mode::Full },
+        // The rounding of a gradient made from a saturated output is no smooth function.
+        taylor: false,
+        seed: seed.wrapping_add(number as u64),
+        ..Options::default()
+    };
+    let report = check_pair(&gradient, &pull, &moving, &options).map_err(words);
+    let found = report.as_ref().map_or(Found::Nothing, |report| Found::of(report));
+    let verdict = report.and_then(|report| settled(&report, sample));
+    log.measure("second order", place, verdict);
+    // By convention both halves of a Hessian need not be alike at a kink.
+    if !sample.smooth {
+        return Ok(found);
+    }
+    let both = || -> Result<std::result::Result<f64, String>> {
+        let (n, m) = (moving.len(), weights.len());
+        let answer = |all_arguments: &[Tensor]| {
+            let (x, rest) = all_arguments.split_at(n);
+            let (weights, factors) = rest.split_at(m);
+            subject.reverse_over_reverse(x, [weights, factors], &all)
+        };
+        let terms = Terms::of(op, &sample.inputs, &outputs, &wanted)?;
+        let arguments = [moving.clone(), weights.clone(), factors.clone()].concat();
+        let question = Question {
+            moved: vec![true; arguments.len()],
+            mixing: true,
+            least: natural(&gradients, &factors, &moving),
+            answer: &answer,
+            arguments,
+            terms: terms.backward.iter().fold(terms.forward, |most, &t| most.max(t)),
+            singular: false,
+            steps: STEPS,
+            dtype: DType::F64,
+            key: key.fold_in(5),
+        };
+        let found = subject.forward_over_reverse(&moving, [&weights, &factors], &all)?;
+        let judged = question.judge(&found)?;
+        Ok(judged.map_err(|e| format!("forward over reverse is not reverse over reverse: {e}")))
+    };
+    log.measure("both Hessians", place, both().unwrap_or_else(|e| Err(e.to_string())));
+    Ok(found)
+}
+
+/// A sample that the record says has a kink has one: the one-sided differences of the function or of
+/// its derivative disagree, or it has no finite value there.
+pub(super) fn is_a_kink(found: &[Found]) -> Verdict {
+    if found.iter().any(|found| *found == Found::Kink) {
+        return Ok(());
+    }
+    Err("the record says that the function has a kink here, and differences find none".into())
+}
