@@ -207,3 +207,66 @@ fn no_command_shows_the_help() {
         assert!(text.contains(option), "{option}");
     }
 }
+
+#[test]
+fn points_and_all_numbers_close_with_the_count_alone_on_a_line() {
+    for arguments in [["check", "--points", "sqrt"], ["check", "--exhaustive", "sqrt"]] {
+        let output = extensor(&arguments);
+        assert!(output.status.success(), "{}", out(&output));
+        let text = out(&output);
+        assert!(text.lines().nth(1).unwrap().starts_with("sqrt "), "{text}");
+        let last = text.lines().last().unwrap();
+        assert!(last.ends_with(" passed, 0 failed") && !last.starts_with("0 "), "{text}");
+    }
+}
+
+#[test]
+fn a_check_of_points_or_numbers_that_there_are_not_is_an_error() {
+    let refused = [
+        (&["check", "--points", "expp"][..], "there is no operation \"expp\""),
+        (&["check", "--points", "matmul"], "names no function of one or two numbers"),
+        (&["check", "--points", "--dtype", "f16"], "there are no points in f16"),
+        (&["check", "--exhaustive", "expp"], "there is no operation \"expp\""),
+        (&["check", "--exhaustive", "add"], "names no operation of one number"),
+        (&["check", "--exhaustive", "--dtype", "f64"], "f64 has too many numbers"),
+        (&["check", "--exhaustive", "--dtype", "f16,f32"], "f32 is tried by itself"),
+        (&["check", "--exhaustive", "--points"], "cannot be used with"),
+        (&["check", "--state", "x"], "--exhaustive"),
+    ];
+    for (arguments, message) in refused {
+        let output = extensor(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(err(&output).contains(message), "{arguments:?}: {}", err(&output));
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn all_numbers_of_f32_are_taken_up_where_they_were_interrupted() {
+    let state = folder("sweep").join("state");
+    let arguments =
+        ["check", "--exhaustive", "--dtype", "f32", "relu", "--state", state.to_str().unwrap()];
+    let tried = || {
+        let text = fs::read_to_string(&state).unwrap();
+        let line = text.lines().nth(1).unwrap().to_string();
+        u64::from_str_radix(line.split_whitespace().nth(2).unwrap(), 16).unwrap()
+    };
+    let mut last = 0;
+    for _ in 0..2 {
+        let program = env!("CARGO_BIN_EXE_extensor");
+        let child = Command::new(program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", out(&output));
+        let text = out(&output);
+        assert!(text.lines().last().unwrap().starts_with("interrupted at "), "{text}");
+        assert!(tried() > last, "{} after {last}", tried());
+        last = tried();
+    }
+    fs::write(&state, "something else").unwrap();
+    let output = extensor(&arguments);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("remove the file to begin anew"), "{}", err(&output));
+}

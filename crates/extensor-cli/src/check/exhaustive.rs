@@ -138,7 +138,9 @@ fn report(output: &mut Output, sweep: &Sweep) -> usize {
 
 fn cells(worst: &Worst, bound: Option<&Bound>) -> String {
     let bound = bound.map_or("none".into(), |b| format!("{}", b.ulps));
-    format!("{:>10.3} {bound:>6} {:>16e}", worst.ulps, worst.at)
+    // Upwards, so that no error is larger than it looks.
+    let ulps = (worst.ulps * 1e3).ceil() / 1e3;
+    format!("{ulps:>10.3} {bound:>6} {:>16e}", worst.at)
 }
 
 /// What is wrong with what was found.

@@ -312,8 +312,7 @@ impl<'a> Compared<'a> {
 
     /// The worst error of these and the one known; `scale` is what is as large as the result at least.
     fn worst(&self, known: Worst, order: usize, scale: impl Fn(usize) -> f64) -> Worst {
-        let (Some(got), Some(want)) = (self.got.as_slice::<f32>(), self.want.as_slice::<f64>())
-        else {
+        let (Ok(got), Ok(want)) = (self.got.as_slice::<f32>(), self.want.as_slice::<f64>()) else {
             return Worst { ulps: f64::INFINITY, at: f32::NAN };
         };
         let mut worst = known;
