@@ -73,7 +73,7 @@ unary! {
     real log2, log2_backward(x), Log2:
             y = |x| x.log2(),
             dy = |g, x, limit| {
-                let slope = g / guard(x) / x.lit(LN_2);
+                let slope = g / x.lit(LN_2) / guard(x);
                 defined(settle(slope, g, x.eq(x.lit(0.0)), limit), g, x.lt(x.lit(0.0)))
             };
             "y = log₂ x", "y′ = 1/(x ln 2)",
@@ -87,7 +87,7 @@ unary! {
     real log10, log10_backward(x), Log10:
             y = |x| x.log10(),
             dy = |g, x, limit| {
-                let slope = g / guard(x) / x.lit(LN_10);
+                let slope = g / x.lit(LN_10) / guard(x);
                 defined(settle(slope, g, x.eq(x.lit(0.0)), limit), g, x.lt(x.lit(0.0)))
             };
             "y = log₁₀ x", "y′ = 1/(x ln 10)",
@@ -113,7 +113,7 @@ unary! {
             y = |x| x.lit(1.0) / x.sqrt(),
             dy = |g, x, limit| {
                 // −0 has a root, but its stand-in −1e-10 has none.
-                let slope = g / guard_above(x).sqrt() / guard(x) * x.lit(-0.5);
+                let slope = g * x.lit(-0.5) / guard_above(x).sqrt() / guard(x);
                 settle(slope, g, x.eq(x.lit(0.0)), limit)
             };
             "y = 1/√x", "y′ = −½ x^(−3/2)",
