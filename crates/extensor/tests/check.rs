@@ -1,6 +1,6 @@
 //! The check itself: what it finds, what it says, and what it must not be fooled by.
 
-use extensor::check::suite::{self, Plan, examine, run};
+use extensor::check::suite::{self, Outcome, Plan, examine, run};
 use extensor::check::{
     Mode, Options, Place, Problem, Report, assert_gradients_close, check_gradient,
     numerical_gradient,
@@ -9,6 +9,8 @@ use extensor::operation::{Backward, Grads, Outputs, Specs};
 use extensor::record::Record;
 use extensor::*;
 use std::cell::Cell;
+use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 type Pull = fn(&Tensor, &[Tensor]) -> Result<Vec<Tensor>>;
@@ -25,12 +27,40 @@ fn points(count: usize) -> Tensor {
     Key::new(5).normal([count], DType::F64).unwrap()
 }
 
+/// What the suite finds, with the program's own plan.
+fn outcomes() -> &'static [Outcome] {
+    static OUTCOMES: OnceLock<Vec<Outcome>> = OnceLock::new();
+    OUTCOMES.get_or_init(|| run(&Plan::default(), &mut |_| ()).unwrap())
+}
+
+#[test]
+fn the_readme_prints_the_numbers_of_checks_that_there_are() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let Ok(readme) = std::fs::read_to_string(path) else {
+        return; // A package has a README of its own.
+    };
+    let block = readme.split("error/tolerance       time\n").nth(1).expect("a table of checks");
+    let block = block.split("```").next().unwrap();
+    let mut rows = 0;
+    for line in block.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some(outcome) = outcomes().iter().find(|o| Some(&o.name) == words.first()) else {
+            continue;
+        };
+        assert_eq!(words[1], outcome.checks.to_string(), "{line}");
+        rows += 1;
+    }
+    assert!(rows > 5, "{rows}");
+    let total: usize = outcomes().iter().map(|o| o.checks).sum();
+    let summary = format!("{} operations, {total} checks in ", outcomes().len());
+    assert!(block.contains(&summary), "the README does not say: {summary}");
+}
+
 #[test]
 fn every_operation_of_the_catalogue_passes_the_suite() {
-    let plan = Plan::default();
-    let outcomes = run(&plan, &mut |_| ()).unwrap();
+    let outcomes = outcomes();
     assert_eq!(outcomes.len(), catalogue::CATALOGUE.len());
-    for outcome in &outcomes {
+    for outcome in outcomes {
         let failures = outcome.failures.iter();
         let failures: Vec<String> =
             failures.map(|f| format!("{}: {}\n{}", f.kind, f.at, f.report)).collect();
