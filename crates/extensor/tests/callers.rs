@@ -28,7 +28,7 @@ fn every_public_operation_hands_on_its_callers_line() {
     let (mut counted, mut wrong) = (0, Vec::new());
     for f in &functions {
         let doors = doors(&f.file);
-        if !f.calls_any(&doors) && !(f.free && f.public && f.of_tensors()) {
+        if !(f.calls_any(&doors) || f.free && f.public && f.of_tensors()) {
             continue;
         }
         counted += 1;
@@ -184,7 +184,7 @@ fn what_an_operation_makes_infinite_is_reported_at_the_line_that_called_it() {
         (MSE, line!(), Box::new(|| ex::mean_squared_error(big, zero, mean).map(drop))),
         (MSE, line!(), Box::new(|| mse_backward(huge, big, zero, total).map(drop))),
         ("matmul", line!(), Box::new(|| ex::matmul(big, big).map(drop))),
-        ("multiply", line!(), Box::new(|| Ok(drop(big * big)))),
+        ("multiply", line!(), Box::new(|| (big * big).contiguous().map(drop))),
         ("square", line!(), Box::new(|| grad(|x| ex::square(x), huge).map(drop))),
     ];
     for (op, line, call) in &calls {

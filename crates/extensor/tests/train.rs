@@ -248,9 +248,8 @@ fn through_a_cube(logits: &Tensor) -> Result<Tensor> {
 
 #[test]
 fn an_overflow_planted_in_a_layer_is_seen_halves_the_scale_and_is_survived() {
-    let layers: [(&str, fn(&Tensor) -> Result<Tensor>); 2] =
-        [("a factor", through_a_factor), ("a cube", through_a_cube)];
-    for (name, layer) in layers {
+    type Layer = fn(&Tensor) -> Result<Tensor>;
+    for (name, layer) in [("a factor", through_a_factor as Layer), ("a cube", through_a_cube)] {
         let steep = |model: &Mlp, batch: &Batch, mode: &Mode| {
             let logits = layer(&model.forward(&batch.inputs, mode)?.logits)?;
             let loss = class_loss(&extensor::cast(&logits, DType::F32)?, &batch.targets, 0.0)?;
