@@ -29,6 +29,10 @@ pub(super) fn judge(
     if size > most && !got.is_finite() {
         return Ok(0.0); // Terms that cancel, neither of which fits.
     }
+    let towards = got == 0.0 || got.is_sign_positive() == value.is_sign_positive();
+    if order > 0 && value.is_infinite() && coarseness >= 1.0 && towards && !got.is_nan() {
+        return Ok(0.0); // Where a number has not a single digit, nothing follows but the sign.
+    }
     let mut allowed = units * ulp(value, dtype) + 2.0 * unit * size + floor(order, dtype);
     if order > 0 && value.is_finite() {
         allowed += coarseness * value.abs();
