@@ -66,9 +66,10 @@ fn interrupt(child: &Child) {
 #[test]
 fn an_interrupt_during_an_evaluation_ends_it_saves_and_the_run_goes_on_from_there() {
     // Few steps and much to test with: nearly all the time is evaluation.
-    let (folder, table) = folder("evaluation", 60_000);
+    let (folder, table) = folder("evaluation", 100_000);
     let run = folder.join("run");
-    let settings = ["--batch", "8", "--steps", "3", "--width", "2048", "--depth", "3", "--quiet"];
+    let settings =
+        ["--batch", "8", "--steps", "3", "--width", "1024", "--depth", "3", "--threads", "1"];
     let mut arguments = vec!["train", "--data", text(&table), "--out", text(&run)];
     arguments.extend(settings);
     let mut child = command(&arguments).spawn().unwrap();
@@ -77,7 +78,7 @@ fn an_interrupt_during_an_evaluation_ends_it_saves_and_the_run_goes_on_from_ther
     while fs::read_to_string(&metrics).unwrap().lines().count() < 3 {
         std::thread::sleep(Duration::from_millis(2));
     }
-    std::thread::sleep(Duration::from_millis(200));
+    std::thread::sleep(Duration::from_millis(20));
     let (sent, before) = (Instant::now(), fs::read_to_string(&metrics).unwrap());
     interrupt(&child);
     let output = child.wait_with_output().unwrap();

@@ -5,7 +5,7 @@
 
 use crate::backward::{Backward, Given};
 use crate::convert::whole_numbers_of;
-use crate::error::OrRaise;
+use crate::error::{OrRaise, expect_memory};
 use crate::function::parameter;
 use extensor::operation::{self, Operation};
 use extensor::params::{Params, Value};
@@ -261,11 +261,8 @@ impl Backward {
             Some(sizes) => sizes.iter().map(|&size| part(Some(size))).collect(),
             None => {
                 // As many parts as there are along the axis, none of which takes memory; but a list.
-                let bytes = shape[at].saturating_mul(size_of::<Option<Tensor>>() + 256);
-                if !extensor::memory::affordable(bytes) {
-                    let op = self.record.name;
-                    return Err(extensor::Error::OutOfMemory { op, bytes }).or_raise();
-                }
+                let each = size_of::<Option<Tensor>>() + 256;
+                expect_memory(self.record.name, shape[at].saturating_mul(each))?;
                 (0..shape[at]).map(|_| part(None)).collect()
             }
         }

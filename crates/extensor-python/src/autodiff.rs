@@ -3,7 +3,7 @@
 //! Trees are taken apart in Python (`_tree.py`): here a function takes a list of tensors and returns
 //! lists of tensors. What a function raises comes back as it was raised.
 
-use crate::error::{OrRaise, callback, released};
+use crate::error::{OrRaise, callback, expect_memory, released};
 use crate::tensor::PyTensor;
 use extensor::Tensor;
 use extensor::autodiff::{self, Path, Tree};
@@ -41,6 +41,14 @@ fn call(op: &'static str, f: &Bound<'_, PyAny>, args: &[Tensor]) -> extensor::Re
     let py = f.py();
     let called = || -> PyResult<Tensors> { tensors(&f.call1((list(py, args)?,))?) };
     called().map_err(|error| callback(op, error))
+}
+
+/// An error unless there is memory for a Jacobian of so many elements, and for the rows that it is put
+/// together of.
+#[pyfunction]
+pub fn expect_room_for_jacobian(rows: usize, columns: usize, itemsize: usize) -> PyResult<()> {
+    let elements = rows.saturating_mul(columns).saturating_mul(2);
+    expect_memory("jacobian", elements.saturating_mul(itemsize))
 }
 
 /// The linear map from gradients of a function's results to gradients of its arguments.

@@ -6,7 +6,7 @@
 
 use crate::convert::whole_numbers_of;
 use crate::dlpack::borrowed;
-use crate::error::OrRaise;
+use crate::error::{OrRaise, expect_memory};
 use crate::imported::{Imported, is_fixed};
 use crate::tensor::{PyTensor, expect_plain};
 use extensor::{DType, Tensor};
@@ -208,9 +208,7 @@ impl Described {
             ));
         };
         let bytes = count.saturating_mul(size);
-        if !extensor::memory::affordable(bytes) {
-            return Err(extensor::Error::OutOfMemory { op: "asarray", bytes }).or_raise();
-        }
+        expect_memory("asarray", bytes)?;
         let mut values: Vec<u8> = Vec::with_capacity(bytes);
         let mut index = vec![0usize; self.shape.len()];
         for _ in 0..count {

@@ -56,6 +56,14 @@ fn signalled() -> bool {
     stop
 }
 
+/// An error unless the machine has so much memory: for what is made of objects, not of tensors.
+pub fn expect_memory(op: &'static str, bytes: usize) -> PyResult<()> {
+    match extensor::memory::affordable(bytes) {
+        true => Ok(()),
+        false => Err(exception(Error::OutOfMemory { op, bytes })),
+    }
+}
+
 /// What Rust code is told when a Python function that it calls raises: the exception waits until
 /// the error has come back to Python.
 pub fn callback(op: &'static str, error: PyErr) -> Error {

@@ -36,7 +36,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use crate::autodiff::{
-        Pullback, checkpoint, custom_jvp, custom_vjp, jvp, stop_gradient, value_and_grad, vjp,
+        Pullback, checkpoint, custom_jvp, custom_vjp, expect_room_for_jacobian, jvp, stop_gradient,
+        value_and_grad, vjp,
     };
     #[pymodule_export]
     use crate::average::PyAverage;

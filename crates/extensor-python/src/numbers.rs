@@ -1,6 +1,6 @@
 //! A tensor's elements as Python numbers.
 
-use crate::error::OrRaise;
+use crate::error::{OrRaise, expect_memory};
 use crate::tensor::expect_plain;
 use extensor::{DType, Kind, Tensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -54,10 +54,7 @@ pub fn nested<'py>(
 /// All elements as Python numbers, in row-major order. (Floats must be plain: see [`expect_plain`].)
 pub fn elements<'py>(py: Python<'py>, x: &Tensor) -> PyResult<Vec<Bound<'py, PyAny>>> {
     // A number is an object, and there are two lists of them on the way.
-    let bytes = x.len().saturating_mul(48);
-    if !extensor::memory::affordable(bytes) {
-        return Err(extensor::Error::OutOfMemory { op: "tolist", bytes }).or_raise();
-    }
+    expect_memory("tolist", x.len().saturating_mul(48))?;
     let object = |v: f64| PyFloat::new(py, v).into_any();
     Ok(match x.dtype().kind() {
         Kind::Float => x.to_f64_vec().into_iter().map(object).collect(),

@@ -1,7 +1,7 @@
 //! Keys of random numbers as Python objects: there is no hidden state.
 
 use crate::dtype;
-use crate::error::OrRaise;
+use crate::error::{OrRaise, expect_memory};
 use crate::function::compute;
 use crate::tensor::PyTensor;
 use extensor::{DType, Key};
@@ -32,12 +32,8 @@ fn size(value: &Bound<'_, PyAny>) -> PyResult<usize> {
 }
 
 /// An error unless there is memory for so many objects.
-fn expect_memory(op: &'static str, count: u64) -> PyResult<()> {
-    let bytes = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(64);
-    if extensor::memory::affordable(bytes) {
-        return Ok(());
-    }
-    Err(extensor::Error::OutOfMemory { op, bytes }).or_raise()
+fn expect_objects(op: &'static str, count: u64) -> PyResult<()> {
+    expect_memory(op, usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(64))
 }
 
 #[pymethods]
@@ -66,7 +62,7 @@ impl PyKey {
     /// Keys for independent streams.
     #[pyo3(signature = (count = 2))]
     fn split(&self, count: u32) -> PyResult<Vec<PyKey>> {
-        expect_memory("split", u64::from(count))?;
+        expect_objects("split", u64::from(count))?;
         Ok((0..u64::from(count)).map(|i| PyKey(self.0.fold_in(i))).collect())
     }
 
@@ -109,7 +105,7 @@ impl PyKey {
 
     /// The numbers `0..count` in random order.
     fn permutation(&self, count: u64) -> PyResult<PyTensor> {
-        expect_memory("permutation", count)?;
+        expect_objects("permutation", count)?;
         let mut order: Vec<i64> = (0..i64::try_from(count).unwrap_or(0)).collect();
         let draws = self.0.integers([order.len()], i64::MAX as u64).or_raise()?;
         let draws = draws.to_vec::<i64>().or_raise()?;

@@ -5,7 +5,7 @@
 
 use crate::convert::Argument;
 use crate::dtype::{self, PyDType, python_name};
-use crate::error::{OrRaise, released};
+use crate::error::{OrRaise, expect_memory, released};
 use crate::function::{self, PowerLike};
 use crate::numbers::{MOST_NESTED, element, elements, nested, number};
 use crate::{buffers, dlpack, index};
@@ -205,9 +205,8 @@ impl PyTensor {
         }
         let outer = self.0.shape().iter().take_while(|&&n| n > 0);
         let lists = outer.fold(1usize, |all, &n| all.saturating_mul(n));
-        if self.0.is_empty() && !extensor::memory::affordable(lists.saturating_mul(64)) {
-            let (op, bytes) = ("tolist", lists.saturating_mul(64));
-            return Err(extensor::Error::OutOfMemory { op, bytes }).or_raise();
+        if self.0.is_empty() {
+            expect_memory("tolist", lists.saturating_mul(64))?;
         }
         expect_plain("tolist", &self.0)?;
         let mut all = elements(py, &self.0)?.into_iter();

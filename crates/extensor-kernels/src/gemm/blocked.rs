@@ -302,6 +302,7 @@ impl<R: Real> Work<R> for Patch<R> {
         // A tile whose columns are not adjacent in C is computed here.
         let mut aside = [R::ZERO; MAX_ROWS * WIDTH * 16];
         for i in (0..self.rows).step_by(self.height) {
+            stop::look();
             let rows = self.height.min(self.rows - i);
             let a = self.a.first.wrapping_offset(i as isize * self.a.row);
             let next_a = a.wrapping_offset(rows as isize * self.a.row);

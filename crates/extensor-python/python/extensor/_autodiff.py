@@ -266,6 +266,7 @@ def jacobian(f, argnums=0, mode=None):
         rows = sum(y.size for y in outputs)
         columns = sum(x.size for x in leaves)
         forward = mode == "forward" or (mode is None and columns < rows)
+        _core.expect_room_for_jacobian(rows, columns, max(x.dtype.itemsize for x in (*outputs, *leaves)))
         blocks = (_columns if forward else _rows)(flat, leaves, outputs, form, pullback)
         return unflatten(form, [unflatten(structure, row) for row in blocks])
 
