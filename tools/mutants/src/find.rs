@@ -62,11 +62,18 @@ impl Finder<'_> {
     }
 
     /// Whether there is nothing to be changed in a function.
-    fn leaves_alone(&self, attributes: &[syn::Attribute], f: &syn::Signature, body: &syn::Block) -> bool {
+    fn leaves_alone(
+        &self,
+        attributes: &[syn::Attribute],
+        f: &syn::Signature,
+        body: &syn::Block,
+    ) -> bool {
         let name = f.ident.to_string();
         let head = self.text(f.span().byte_range());
         SILENT.contains(&name.as_str())
-            || ["bad", "refuse", "wrong", "no_", "infer_", "expect_"].iter().any(|p| name.starts_with(p))
+            || ["bad", "refuse", "wrong", "no_", "infer_", "expect_"]
+                .iter()
+                .any(|p| name.starts_with(p))
             || f.constness.is_some()
             || ["Sampler", "Bad", "-> Error", "Formatter"].iter().any(|word| head.contains(word))
             || attributes.iter().any(|a| is(a, "cold") || is(a, "test") || is_test_only(a))
@@ -93,7 +100,9 @@ impl Finder<'_> {
             let Some(bar) = (k + 2..tokens.len()).find(|&j| punct(j, '|')) else { continue };
             let end = (bar + 1..tokens.len()).find(|&j| punct(j, ',') || punct(j, ';'));
             let body = &tokens[bar + 1..end.unwrap_or(tokens.len())];
-            let Ok(body) = syn::parse2::<syn::Expr>(body.iter().cloned().collect()) else { continue };
+            let Ok(body) = syn::parse2::<syn::Expr>(body.iter().cloned().collect()) else {
+                continue;
+            };
             self.operation = Some(operation.clone());
             self.inside(format!("{operation}.{formula}"), |finder| finder.visit_expr(&body));
             self.operation = None;
@@ -129,9 +138,7 @@ fn refuses(expression: &syn::Expr) -> bool {
             let last = path.path.segments.last().map(|s| s.ident.to_string()).unwrap_or_default();
             last == "Err" || last.starts_with("bad_") || last.contains("error")
         }),
-        syn::Expr::Struct(made) => {
-            made.path.segments.first().is_some_and(|s| s.ident == "Error")
-        }
+        syn::Expr::Struct(made) => made.path.segments.first().is_some_and(|s| s.ident == "Error"),
         syn::Expr::MethodCall(call) => {
             ["ok_or_else", "ok_or", "map_err", "field"].contains(&call.method.to_string().as_str())
         }

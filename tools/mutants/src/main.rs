@@ -78,30 +78,29 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether a name fits a pattern.
+/// Whether a name fits a pattern in which `*` stands for anything and `?` for one letter.
 fn fits(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern.len() == name.len() && begins(name, pattern),
-        Some((before, after)) => {
-            begins(name, before)
-                && (before.len()..=name.len())
-                    .filter(|&k| name.is_char_boundary(k))
-                    .any(|k| fits(after, &name[k..]))
+    let mut rest = name.chars();
+    let mut letters = pattern.chars();
+    match (letters.next(), rest.next()) {
+        (None, first) => first.is_none(),
+        (Some('*'), first) => {
+            fits(letters.as_str(), name) || (first.is_some() && fits(pattern, rest.as_str()))
+        }
+        (Some(letter), first) => {
+            first.is_some_and(|f| letter == '?' || letter == f)
+                && fits(letters.as_str(), rest.as_str())
         }
     }
-}
-
-/// Whether a name begins with a pattern without `*`.
-fn begins(name: &str, pattern: &str) -> bool {
-    let mut letters = name.chars();
-    pattern.chars().all(|p| letters.next().is_some_and(|l| p == '?' || p == l))
 }
 
 fn list(only: &str) -> Result<(), String> {
     let root = workshop::root();
     let mutants = mutant::all(&root, &workshop::files(&root)?, &[])?;
     let mut stdout = std::io::stdout().lock();
-    for Mutant { key, file, line, original, changed, .. } in mutants.iter().filter(|m| fits(only, &m.key)) {
+    for Mutant { key, file, line, original, changed, .. } in
+        mutants.iter().filter(|m| fits(only, &m.key))
+    {
         let [original, changed] = [original, changed].map(|text| report::short(text));
         // A reader that has gone away has seen enough.
         if writeln!(stdout, "{key}\n    {file}:{line}\n    {original}\n    {changed}").is_err() {
@@ -140,7 +139,8 @@ fn run(
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
                 while let Some((id, mutant)) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let judged = suites.judge(*id, mutant).and_then(|verdict| keep(&file, &verdict));
+                    let judged =
+                        suites.judge(*id, mutant).and_then(|verdict| keep(&file, &verdict));
                     if let Err(error) = judged {
                         *failure.lock().unwrap_or_else(|e| e.into_inner()) = Some(error);
                         return;

@@ -129,7 +129,9 @@ pub fn all(root: &Path, files: &[String], not: &[String]) -> Result<Vec<Mutant>,
     };
     let mut mutants = written(&read)?;
     for file in files {
-        let Some((_, scope, one_of, most)) = SOURCES.iter().find(|(path, ..)| file.starts_with(path)) else {
+        let Some((_, scope, one_of, most)) =
+            SOURCES.iter().find(|(path, ..)| file.starts_with(path))
+        else {
             continue;
         };
         if !file.ends_with(".rs") || LEFT_OUT.iter().any(|part| file.contains(part)) {
@@ -177,8 +179,14 @@ fn written(read: &dyn Fn(&str) -> Result<String, String>) -> Result<Vec<Mutant>,
         let mut places = source.match_indices(&find);
         let at = match (places.next(), places.next()) {
             (Some((at, _)), None) => at,
-            (None, _) => return Err(format!("the text of mutant {name:?} is no longer in {file}: {find}")),
-            _ => return Err(format!("the text of mutant {name:?} is more than once in {file}: {find}")),
+            (None, _) => {
+                return Err(format!("the text of mutant {name:?} is no longer in {file}: {find}"));
+            }
+            _ => {
+                return Err(format!(
+                    "the text of mutant {name:?} is more than once in {file}: {find}"
+                ));
+            }
         };
         let (range, text) = match (replace, before, after) {
             (Some(text), None, None) => (at..at + find.len(), text),
@@ -195,8 +203,13 @@ fn written(read: &dyn Fn(&str) -> Result<String, String>) -> Result<Vec<Mutant>,
         let edit = (range, Change::Text(text));
         let new = Mutant { key, place, kind, file, line, original: find, changed, hints, edit };
         let clashes = |m: &&Mutant| m.file == new.file && clash(&m.edit(0), &new.edit(0));
-        if let Some(other) = mutants.iter().find(|m| m.key == new.key).or(mutants.iter().find(clashes)) {
-            return Err(format!("mutants {:?} and {:?} are in each other's way", other.key, new.key));
+        if let Some(other) =
+            mutants.iter().find(|m| m.key == new.key).or(mutants.iter().find(clashes))
+        {
+            return Err(format!(
+                "mutants {:?} and {:?} are in each other's way",
+                other.key, new.key
+            ));
         }
         mutants.push(new);
     }
@@ -205,7 +218,9 @@ fn written(read: &dyn Fn(&str) -> Result<String, String>) -> Result<Vec<Mutant>,
 
 /// Gives every site a name that stays while its function does.
 fn keyed(file: &str, found: Vec<Site>) -> Vec<(String, Site)> {
-    let short = file.replace("crates/extensor/src/", "").replace("crates/extensor-kernels/src/", "kernels/");
+    let short = file
+        .replace("crates/extensor/src/", "")
+        .replace("crates/extensor-kernels/src/", "kernels/");
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     found
         .into_iter()
@@ -300,8 +315,20 @@ mod tests {
         let mutants = all(&root, &files(&root).unwrap(), &[]).unwrap();
         assert!(mutants.len() >= 300, "{}", mutants.len());
         let families = [
-            "arithmetic", "elementwise", "activation", "matrix", "reduction", "shape", "convolution",
-            "pooling", "normalization", "attention", "dropout", "loss", "engine", "kernels",
+            "arithmetic",
+            "elementwise",
+            "activation",
+            "matrix",
+            "reduction",
+            "shape",
+            "convolution",
+            "pooling",
+            "normalization",
+            "attention",
+            "dropout",
+            "loss",
+            "engine",
+            "kernels",
         ];
         for place in families {
             let count = mutants.iter().filter(|m| m.place == place).count();
@@ -318,7 +345,8 @@ mod tests {
         let before: Vec<Site> = (0..8).map(|k| site(&format!("f{k}"), k)).collect();
         let mut after = vec![site("new", 99)];
         after.extend(before.clone());
-        let chosen = |all| spread(keyed("file", all), 4).into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+        let chosen =
+            |all| spread(keyed("file", all), 4).into_iter().map(|(key, _)| key).collect::<Vec<_>>();
         let kept = chosen(after).into_iter().filter(|k| chosen(before.clone()).contains(k)).count();
         assert!(kept >= 3, "{kept}");
     }

@@ -149,12 +149,17 @@ pub fn of(expression: &Expr, source: &str, scope: Scope) -> Vec<(&'static str, S
 }
 
 /// Changes to a call of a function.
-fn called(e: &syn::ExprCall, text: &dyn Fn(&Expr) -> String, found: &mut Vec<(&'static str, String)>) {
+fn called(
+    e: &syn::ExprCall,
+    text: &dyn Fn(&Expr) -> String,
+    found: &mut Vec<(&'static str, String)>,
+) {
     let Expr::Path(function) = &*e.func else { return };
     let segments: Vec<String> =
         function.path.segments.iter().map(|s| s.ident.to_string()).collect();
     let arguments: Vec<String> = e.args.iter().map(text).collect();
-    match (segments.iter().map(String::as_str).collect::<Vec<_>>().as_slice(), arguments.as_slice()) {
+    match (segments.iter().map(String::as_str).collect::<Vec<_>>().as_slice(), arguments.as_slice())
+    {
         ([.., "select"], [mask, a, b]) => {
             let function = text(&e.func);
             found.push(("branches exchanged", format!("{function}({mask}, {b}, {a})")));
@@ -181,7 +186,9 @@ fn bytes(e: &Expr) -> Range<usize> {
 fn changes_by_a_factor(constant: &Expr) -> bool {
     match constant {
         Expr::Lit(e) => match &e.lit {
-            Lit::Float(value) => value.base10_parse().is_ok_and(|c: f64| c != 0.0 && c.abs() < 1e300),
+            Lit::Float(value) => {
+                value.base10_parse().is_ok_and(|c: f64| c != 0.0 && c.abs() < 1e300)
+            }
             _ => false,
         },
         Expr::Unary(e) => changes_by_a_factor(&e.expr),
@@ -214,18 +221,25 @@ fn has_let(condition: &Expr) -> bool {
 }
 
 /// Names of sizes, places and counters in kernels.
-const PLACES: &[&str] = &[
-    "i", "j", "k", "n", "m", "at", "start", "end", "len", "count", "row", "rows", "col", "columns", "width",
-    "height", "step", "stride", "strides", "offset", "offsets", "size", "each", "lane", "lanes", "first", "last",
-    "block", "blocks", "chunk", "chunks", "task", "tasks", "units", "together", "axis", "head", "heads", "keys",
-    "queries", "plane", "planes", "place", "window", "padding", "dilation", "group", "groups", "depth", "index",
-    "stop", "half", "whole", "results", "threads", "run", "per_row", "per_chunk", "stretch", "channels", "images",
-    "bits", "shift", "exponent", "ahead", "position", "level", "slots", "number", "need", "seen", "outer", "inner",
-    "rest", "ldc", "mc", "nc", "kc", "mr", "nr", "taps", "work", "products", "value_width", "part", "parts", "past",
-    "counts", "room", "bytes", "used", "from", "to", "next", "top", "low", "high", "left", "right", "output",
-    "input", "inputs", "y_len", "x_len", "wanted", "odd", "even", "word", "words", "tile", "panel", "panels",
-    "filter", "filters", "piece", "pieces", "strip", "strips", "unit", "kernel", "column",
-];
+const PLACES: &str = "\
+    i j k n m at start end len count row rows col columns width height step stride strides \
+    offset offsets size each lane lanes first last block blocks chunk chunks task tasks units \
+    together axis head heads keys queries plane planes place window padding dilation group \
+    groups depth index stop half whole results threads run per_row per_chunk stretch channels \
+    images bits shift exponent ahead position level slots number need seen outer inner rest ldc \
+    mc nc kc mr nr taps work products value_width part parts past counts room bytes used from \
+    to next top low high left right output input inputs y_len x_len wanted odd even word words \
+    tile panel panels filter filters piece pieces strip strips unit kernel column q_most k_most \
+    row_parts col_parts rest_parts";
+
+/// Methods of sizes, places and lists.
+const COUNTING: &str = "\
+    len count div_ceil saturating_sub saturating_mul is_empty is_none is_some contains \
+    abs_diff is_multiple_of is_negative leading_zeros load as_slice unsigned_abs clamp iter filter";
+
+fn is_place(name: &str) -> bool {
+    PLACES.split_whitespace().any(|place| place == name)
+}
 
 /// Whether an expression computes with the numbers of a kernel, not with places and sizes.
 fn is_about_numbers(expression: &Expr) -> bool {
@@ -235,13 +249,7 @@ fn is_about_numbers(expression: &Expr) -> bool {
             self.0 &= !matches!(e.lit, Lit::Int(_) | Lit::Bool(_));
         }
         fn visit_expr_method_call(&mut self, e: &'ast syn::ExprMethodCall) {
-            let method = e.method.to_string();
-            self.0 &= ![
-                "len", "count", "div_ceil", "saturating_sub", "saturating_mul", "is_empty", "is_none", "is_some",
-                "contains", "abs_diff", "is_multiple_of", "is_negative", "leading_zeros", "load", "as_slice",
-                "unsigned_abs", "clamp", "iter", "filter",
-            ]
-            .contains(&method.as_str());
+            self.0 &= !COUNTING.split_whitespace().any(|name| e.method == name);
             visit::visit_expr_method_call(self, e);
         }
         fn visit_expr_cast(&mut self, _: &'ast syn::ExprCast) {
@@ -249,7 +257,7 @@ fn is_about_numbers(expression: &Expr) -> bool {
         }
         fn visit_expr_field(&mut self, e: &'ast syn::ExprField) {
             if let syn::Member::Named(name) = &e.member {
-                self.0 &= !PLACES.contains(&name.to_string().as_str());
+                self.0 &= !is_place(&name.to_string());
             }
             visit::visit_expr_field(self, e);
         }
@@ -260,14 +268,15 @@ fn is_about_numbers(expression: &Expr) -> bool {
         fn visit_expr_path(&mut self, e: &'ast syn::ExprPath) {
             self.0 &= !is_constant(&Expr::Path(e.clone()));
             if let Some(name) = e.path.get_ident() {
-                self.0 &= !PLACES.contains(&name.to_string().as_str());
+                self.0 &= !is_place(&name.to_string());
             }
         }
         fn visit_expr_call(&mut self, e: &'ast syn::ExprCall) {
             if let Expr::Path(function) = &*e.func
                 && let Some(last) = function.path.segments.last()
             {
-                self.0 &= !["size_of", "size_of_val", "threads", "from"].contains(&last.ident.to_string().as_str());
+                self.0 &= !["size_of", "size_of_val", "threads", "from"]
+                    .contains(&last.ident.to_string().as_str());
             }
             e.args.iter().for_each(|a| self.visit_expr(a));
         }

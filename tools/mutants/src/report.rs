@@ -50,7 +50,10 @@ impl Count {
     fn row(self, name: &str) -> String {
         let Count { check, points, tests, survived } = self;
         let all = self.all();
-        format!("| {name} | {all} | {check} | {points} | {tests} | {survived} | {} |\n", percent(all - survived, all))
+        format!(
+            "| {name} | {all} | {check} | {points} | {tests} | {survived} | {} |\n",
+            percent(all - survived, all)
+        )
     }
 }
 
@@ -101,11 +104,11 @@ pub fn markdown(
     );
     let caught = percent(total.all() - total.survived, total.all());
     let by_check = percent(rules.check, rules.all());
-    let seconds = suites.all.first().map_or(0.0, |s| s.seconds);
+    let (seconds, work) = suites.all.first().map_or((0.0, 0.0), |s| (s.seconds, s.work));
     let _ = write!(
         text,
         "{} mutants, of which {caught} are caught; of the {} in rules and formulas, {by_check} by `extensor check` \
-         alone, which takes {seconds:.0} s in this build without a mutant.\n\n",
+         alone. Without a mutant that takes {seconds:.0} s in the build with all switches, {work:.0} s of all processors.\n\n",
         total.all(),
         rules.all()
     );
@@ -116,18 +119,23 @@ pub fn markdown(
     table(&mut text, "change", &kinds);
     text.push_str("\nWritten by hand:\n\n");
     table(&mut text, "kind", &written);
-    text.push_str("\n## Which tests\n\nWhat caught those that the check and the points let through:\n\n");
-    text.push_str("| test | mutants | seconds without a mutant |\n| --- | --- | --- |\n");
+    text.push_str(
+        "\n## Which tests\n\nWhat caught those that the check and the points let through:\n\n",
+    );
+    text.push_str("| test | mutants | seconds of work without a mutant |\n| --- | --- | --- |\n");
     for suite in suites.all.iter().filter(|s| s.name != "check" && s.name != "points") {
         let count = tests.get(suite.name.as_str()).copied().unwrap_or(0);
-        let _ = writeln!(text, "| {} | {count} | {:.1} |", suite.name, suite.seconds);
+        let _ = writeln!(text, "| {} | {count} | {:.1} |", suite.name, suite.work);
     }
     text.push_str("\n## Survivors\n");
     let survivors = tried.iter().filter(|(_, verdict)| verdict.caught.is_none());
     for (Mutant { key, file, line, original, changed, .. }, _) in survivors {
         let why = explained.get(key).map_or("**Not explained.**", |why| why.trim());
         let (original, changed) = (short(original), short(changed));
-        let _ = write!(text, "\n### {key}\n\n{file}:{line}\n```rust\n{original}   // becomes\n{changed}\n```\n{why}\n");
+        let _ = write!(
+            text,
+            "\n### {key}\n\n{file}:{line}\n```rust\n{original}   // becomes\n{changed}\n```\n{why}\n"
+        );
     }
     Ok(text)
 }

@@ -29,7 +29,8 @@ pub fn files(root: &Path) -> Result<Vec<String>, String> {
         return Err(format!("git ls-files: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let names = String::from_utf8(output.stdout).map_err(|error| error.to_string())?;
-    let mut files: Vec<String> = names.split('\0').filter(|n| !n.is_empty()).map(String::from).collect();
+    let mut files: Vec<String> =
+        names.split('\0').filter(|n| !n.is_empty()).map(String::from).collect();
     files.retain(|name| root.join(name).is_file());
     files.sort();
     files.dedup();
@@ -83,7 +84,10 @@ pub fn build() -> Result<Build, String> {
         for &id in &failed {
             let mutant = &mutants[id as usize];
             if mutant.is_written() {
-                return Err(format!("mutant {:?} does not compile: {}", mutant.key, mutant.changed));
+                return Err(format!(
+                    "mutant {:?} does not compile: {}",
+                    mutant.key, mutant.changed
+                ));
             }
         }
         eprintln!("{} do not compile, and are dropped", failed.len());
@@ -104,7 +108,8 @@ fn copy(root: &Path, tree: &Path, files: &[String]) -> Result<(), String> {
             if path.is_dir() {
                 folders.push(path);
             } else if !wanted.contains(&path) {
-                std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+                std::fs::remove_file(&path)
+                    .map_err(|error| format!("{}: {error}", path.display()))?;
             }
         }
     }
@@ -125,18 +130,24 @@ fn write(path: &Path, content: &[u8]) -> Result<(), String> {
         return Ok(());
     }
     let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-    made.and_then(|()| std::fs::write(path, content)).map_err(|error| format!("{}: {error}", path.display()))
+    made.and_then(|()| std::fs::write(path, content))
+        .map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Writes the sources of the libraries with the mutants in them.
-fn plant_all(root: &Path, tree: &Path, mutants: &[Mutant]) -> Result<BTreeMap<String, Planted>, String> {
+fn plant_all(
+    root: &Path,
+    tree: &Path,
+    mutants: &[Mutant],
+) -> Result<BTreeMap<String, Planted>, String> {
     let mut edits: BTreeMap<&str, Vec<_>> = BTreeMap::new();
     for (id, mutant) in (0..).zip(mutants) {
         edits.entry(&mutant.file).or_default().push(mutant.edit(id));
     }
     let mut planted = BTreeMap::new();
     for name in files(root)?.iter().filter(|name| is_planted(name)) {
-        let source = std::fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"))?;
+        let source =
+            std::fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"))?;
         let library = LIBRARIES.iter().find(|(library, _)| name.starts_with(library));
         let switch = library.map_or("", |(_, switch)| switch);
         let mut new = plant(&source, edits.remove(name.as_str()).unwrap_or_default(), switch);
@@ -153,7 +164,12 @@ fn plant_all(root: &Path, tree: &Path, mutants: &[Mutant]) -> Result<BTreeMap<St
 
 fn cargo(tree: &Path, arguments: &[&str]) -> Result<(bool, Vec<Value>), String> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(tree).args(arguments).args(["--profile", "mutants", "--message-format", "json"]);
+    command.current_dir(tree).args(arguments).args([
+        "--profile",
+        "mutants",
+        "--message-format",
+        "json",
+    ]);
     for setting in PROFILE {
         command.args(["--config", setting]);
     }
@@ -171,7 +187,8 @@ fn blame(
     planted: &BTreeMap<String, Planted>,
     mutants: &[Mutant],
 ) -> Result<BTreeSet<u32>, String> {
-    let (succeeded, messages) = cargo(tree, &["check", "-p", "extensor-kernels", "-p", "extensor"])?;
+    let (succeeded, messages) =
+        cargo(tree, &["check", "-p", "extensor-kernels", "-p", "extensor"])?;
     let mut failed = BTreeSet::new();
     if succeeded {
         return Ok(failed);
@@ -180,7 +197,8 @@ fn blame(
     for message in messages.iter().filter(|m| m["message"]["level"] == "error") {
         let mut spans = Vec::new();
         spans_of(&message["message"], &mut spans);
-        let named = |span: &&&Value| span["file_name"].as_str().is_some_and(|f| planted.contains_key(f));
+        let named =
+            |span: &&&Value| span["file_name"].as_str().is_some_and(|f| planted.contains_key(f));
         let found = spans.iter().filter(named).find_map(|span| {
             let byte = |end: &str| span[end].as_u64().map(|b| b as usize);
             let at = byte("byte_start")?..byte("byte_end")?;
@@ -194,7 +212,10 @@ fn blame(
     }
     if failed.is_empty() {
         let mutants = mutants.len();
-        return Err(format!("the tree with {mutants} mutants does not compile:\n{}", unclear.join("\n")));
+        return Err(format!(
+            "the tree with {mutants} mutants does not compile:\n{}",
+            unclear.join("\n")
+        ));
     }
     Ok(failed)
 }
@@ -222,7 +243,8 @@ type Suites = Vec<(String, PathBuf, PathBuf)>;
 
 fn compile(tree: &Path) -> Result<(PathBuf, Suites), String> {
     let (built, mut messages) = cargo(tree, &["build", "-p", "extensor-cli"])?;
-    let arguments: Vec<&str> = ["test", "--no-run", "--tests"].into_iter().chain(PACKAGES).collect();
+    let arguments: Vec<&str> =
+        ["test", "--no-run", "--tests"].into_iter().chain(PACKAGES).collect();
     let (tested, more) = cargo(tree, &arguments)?;
     messages.extend(more);
     if !(built && tested) {
@@ -231,7 +253,8 @@ fn compile(tree: &Path) -> Result<(PathBuf, Suites), String> {
     }
     let (mut program, mut tests) = (None, Vec::new());
     for message in &messages {
-        let (Some(executable), Some(manifest)) = (message["executable"].as_str(), message["manifest_path"].as_str())
+        let (Some(executable), Some(manifest)) =
+            (message["executable"].as_str(), message["manifest_path"].as_str())
         else {
             continue;
         };
