@@ -81,6 +81,12 @@ impl Finder<'_> {
             || f.unsafety.is_some()
     }
 
+    fn push(&mut self, operator: &'static str, expression: &syn::Expr, changed: String) {
+        let (function, operation) = (self.path.join("::"), self.operation.clone());
+        let range = expression.span().byte_range();
+        self.sites.push(Site { function, operation, operator, range, changed });
+    }
+
     fn inside(&mut self, name: String, visit: impl FnOnce(&mut Self)) {
         self.path.push(name);
         visit(self);
@@ -201,13 +207,18 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         if refuses(expression) || matches!(expression, syn::Expr::Const(_)) {
             return;
         }
-        let function = self.path.join("::");
         for (operator, changed) in operators::of(expression, self.source, self.scope) {
-            let range = expression.span().byte_range();
-            let (function, operation) = (function.clone(), self.operation.clone());
-            self.sites.push(Site { function, operation, operator, range, changed });
+            self.push(operator, expression, changed);
         }
         let kernels = self.scope == Scope::Kernels;
+        if let syn::Expr::If(choice) = expression
+            && !kernels
+            && !operators::has_let(&choice.cond)
+        {
+            let condition = self.text(choice.cond.span().byte_range());
+            let changed = format!("!({condition})");
+            self.push("other branch", &choice.cond, changed);
+        }
         match expression {
             // A loop that never ends tells nobody anything, and a length must be a constant.
             syn::Expr::While(repeat) => self.visit_block(&repeat.body),
@@ -245,6 +256,12 @@ mod tests {
         assert!(all.contains(&plus), "{all:?}");
         assert!(all.contains(&("twice.dy".into(), "drop -", "g".into())), "{all:?}");
         assert!(all.iter().all(|(function, ..)| function.starts_with("twice.")), "{all:?}");
+    }
+
+    #[test]
+    fn a_condition_is_turned_round() {
+        let all = found("fn f(a: bool) { if a { g(); } h(); }", Scope::Engine);
+        assert_eq!(all, [("f".to_string(), "other branch", "!(a)".to_string())]);
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn fits(pattern: &str, name: &str) -> bool {
 
 fn list(only: &str) -> Result<(), String> {
     let root = workshop::root();
-    let mutants = mutant::all(&root, &workshop::files(&root)?, &[])?;
+    let mutants = mutant::all(&root, &workshop::files(&root)?, &workshop::unviable())?;
     let mut stdout = std::io::stdout().lock();
     for Mutant { key, file, line, original, changed, .. } in
         mutants.iter().filter(|m| fits(only, &m.key))

@@ -139,10 +139,6 @@ pub fn of(expression: &Expr, source: &str, scope: Scope) -> Vec<(&'static str, S
             }
             _ => {}
         },
-        Expr::If(e) if scope != Scope::Kernels && !has_let(&e.cond) => {
-            let rest = &source[bytes(&e.cond).end..bytes(expression).end];
-            found.push(("other branch", format!("if !({}) {rest}", text(&e.cond))));
-        }
         _ => {}
     }
     found
@@ -208,7 +204,8 @@ fn is_constant(expression: &Expr) -> bool {
     }))
 }
 
-fn has_let(condition: &Expr) -> bool {
+/// Whether a condition takes something apart.
+pub fn has_let(condition: &Expr) -> bool {
     struct Find(bool);
     impl<'ast> Visit<'ast> for Find {
         fn visit_expr_let(&mut self, _: &'ast syn::ExprLet) {
@@ -309,7 +306,6 @@ mod tests {
         has("a.mul_add(b, c)", "(a).mul_add(b, -(c))");
         has("ops::sum(g, axes, true)", "ops::mean(g, axes, true)");
         has("guard(x)", "x");
-        has("if a < b { c } else { d }", "if !(a < b)  { c } else { d }");
         has("true", "false");
     }
 

@@ -62,15 +62,20 @@ const LIBRARIES: [(&str, &str); 2] = [
     ("crates/extensor/src/", "::extensor_kernels::mutants::on"),
 ];
 
+/// Where the names of mutants that do not compile are kept.
+const UNVIABLE: &str = "unviable.json";
+
+/// The mutants that did not compile when it was last tried.
+pub fn unviable() -> Vec<String> {
+    let text = std::fs::read_to_string(folder().join(UNVIABLE)).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
 /// Plants all mutants, drops those that do not compile, and builds the program and the tests.
 pub fn build() -> Result<Build, String> {
     let (root, tree) = (root(), folder().join("tree"));
     let files = files(&root)?;
-    let unviable = folder().join("unviable.json");
-    let mut dropped: Vec<String> = std::fs::read_to_string(&unviable)
-        .ok()
-        .and_then(|text| serde_json::from_str(&text).ok())
-        .unwrap_or_default();
+    let mut dropped = unviable();
     copy(&root, &tree, &files)?;
     loop {
         let mutants = all(&root, &files, &dropped)?;
@@ -94,7 +99,7 @@ pub fn build() -> Result<Build, String> {
         dropped.extend(failed.iter().map(|&id| mutants[id as usize].key.clone()));
         dropped.sort();
         let text = serde_json::to_string_pretty(&dropped).map_err(|error| error.to_string())?;
-        write(&unviable, text.as_bytes())?;
+        write(&folder().join(UNVIABLE), text.as_bytes())?;
     }
 }
 
