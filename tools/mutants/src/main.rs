@@ -9,6 +9,7 @@ mod mutant;
 mod operators;
 mod plant;
 mod report;
+mod suite;
 mod workshop;
 
 use clap::{Parser, Subcommand};

@@ -281,16 +281,16 @@ fn hints_for(file: &str) -> Vec<String> {
         ("/pool", &["*pool*"]),
         ("/reduce/scan", &["cum*"]),
         ("/reduce/arg", &["arg*"]),
-        ("/reduce", &["sum", "mean", "max", "std", "logsumexp", "prod", "norm"]),
+        ("/reduce", &["sum", "mean", "max_reduce", "std", "logsumexp", "prod", "norm"]),
         ("/masked", &["dropout*"]),
-        ("/sort", &["sort", "argsort", "topk"]),
-        ("/index", &["gather", "take*", "index*", "scatter*"]),
+        ("/sort", &["sort", "argsort"]),
+        ("/index", &["gather", "take", "scatter_add"]),
         ("/cast", &["cast"]),
-        ("/copy", &["transpose", "concat*"]),
+        ("/copy", &["transpose", "concatenate"]),
         ("/math/", &["exp", "log", "tanh", "erf", "sin", "gelu", "power"]),
         ("/random", &["dropout"]),
         ("/rows", &["softmax", "layer_norm"]),
-        ("", &["exp", "multiply", "matmul", "sum", "softmax", "where*", "dot"]),
+        ("", &["exp", "multiply", "matmul", "sum", "softmax", "where"]),
     ];
     let found = table.iter().find(|(part, _)| file.contains(part));
     found.map_or_else(Vec::new, |(_, names)| names.iter().map(|n| (*n).to_string()).collect())

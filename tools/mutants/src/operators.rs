@@ -48,8 +48,8 @@ const OPERATIONS: [(&str, &str); 8] = [
     ("mean", "sum"),
 ];
 
-/// Formulas in functions of their own, of one number.
-const GUARDS: [&str; 6] = ["guard", "guard_above", "settle", "not_below", "defined", "negative"];
+/// Functions of a formula that leave most numbers as they are.
+const GUARDS: [&str; 5] = ["guard", "guard_above", "settle", "not_below", "defined"];
 
 /// The kinds of change to an expression (not to its parts), and what it becomes.
 pub fn of(expression: &Expr, source: &str, scope: Scope) -> Vec<(&'static str, String)> {

@@ -1,6 +1,6 @@
 //! The table: what caught how many mutants where, and every survivor with its explanation.
 
-use crate::judge::{Suites, Verdict};
+use crate::judge::{Measured, Suites, Verdict};
 use crate::mutant::Mutant;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -104,7 +104,7 @@ pub fn markdown(
     );
     let caught = percent(total.all() - total.survived, total.all());
     let by_check = percent(rules.check, rules.all());
-    let (seconds, work) = suites.all.first().map_or((0.0, 0.0), |s| (s.seconds, s.work));
+    let (seconds, work) = suites.check;
     let _ = write!(
         text,
         "{} mutants, of which {caught} are caught; of the {} in rules and formulas, {by_check} by `extensor check` \
@@ -123,18 +123,24 @@ pub fn markdown(
         "\n## Which tests\n\nWhat caught those that the check and the points let through:\n\n",
     );
     text.push_str("| test | mutants | seconds of work without a mutant |\n| --- | --- | --- |\n");
-    for suite in suites.all.iter().filter(|s| s.name != "check" && s.name != "points") {
-        let count = tests.get(suite.name.as_str()).copied().unwrap_or(0);
-        let _ = writeln!(text, "| {} | {count} | {:.1} |", suite.name, suite.work);
+    for Measured { suite, work, .. } in &suites.all {
+        if !["check", "points"].contains(&suite.name.as_str()) {
+            let count = tests.get(suite.name.as_str()).copied().unwrap_or(0);
+            let _ = writeln!(text, "| {} | {count} | {work:.1} |", suite.name);
+        }
     }
     text.push_str("\n## Survivors\n");
     let survivors = tried.iter().filter(|(_, verdict)| verdict.caught.is_none());
-    for (Mutant { key, file, line, original, changed, .. }, _) in survivors {
+    for (Mutant { key, file, line, original, changed, .. }, verdict) in survivors {
         let why = explained.get(key).map_or("**Not explained.**", |why| why.trim());
         let (original, changed) = (short(original), short(changed));
+        let came = match verdict.passed.as_slice() {
+            [] => "Nothing comes there.".to_string(),
+            passed => format!("What comes there: {}.", passed.join(", ")),
+        };
         let _ = write!(
             text,
-            "\n### {key}\n\n{file}:{line}\n```rust\n{original}   // becomes\n{changed}\n```\n{why}\n"
+            "\n### {key}\n\n{file}:{line}\n```rust\n{original}\n// becomes\n{changed}\n```\n{why}\n\n{came}\n"
         );
     }
     Ok(text)
