@@ -141,7 +141,7 @@ fn unary(f: Unary, x: Symbol, y: Symbol, s: Symbol) -> Option<Symbol> {
         Unary::Expm1 => s.times(x.exp()),
         Unary::Log => s / guard(x),
         Unary::Log1p => s / guard(one + x),
-        Unary::Log2 => s / x.lit(LN_2) / guard(x),
+        Unary::Log2 => s / guard(x) / x.lit(LN_2),
         Unary::Log10 => s / x.lit(LN_10) / guard(x),
         Unary::Sin => s * x.cos(),
         Unary::Cos => -(s * x.sin()),

@@ -73,7 +73,7 @@ unary! {
     real log2, log2_backward(x), Log2:
             y = |x| x.log2(),
             dy = |g, x, limit| {
-                let slope = g / x.lit(LN_2) / guard(x);
+                let slope = g / guard(x) / x.lit(LN_2);
                 defined(settle(slope, g, x.eq(x.lit(0.0)), limit), g, x.lt(x.lit(0.0)))
             };
             "y = log₂ x", "y′ = 1/(x ln 2)",
