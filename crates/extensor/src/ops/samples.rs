@@ -127,10 +127,10 @@ impl Sampler {
         made(self.next().uniform(shape, low, high, DType::F64))
     }
 
-    /// Numbers of about 1e-9, of either sign.
+    /// Numbers of about 1e-9, of either sign, that are not close together.
     pub fn tiny(&mut self, shape: &[usize]) -> Tensor {
-        let x = self.away(-2.0, 2.0, &[0.0], shape).to_f64_vec();
-        made(Tensor::from_vec(x.into_iter().map(|v| v * 1e-9).collect(), shape))
+        let x = self.apart(shape).to_f64_vec();
+        made(Tensor::from_vec(x.into_iter().map(|v| v * 1e-8).collect(), shape))
     }
 
     /// Whole numbers in `0..high`.

@@ -1,5 +1,6 @@
-//! Samples of whole numbers, zeros and numbers that come twice, made from an operation's own: where
-//! formulas that select, compare or divide are most often wrong, and random numbers never are.
+//! Samples of whole numbers, zeros, numbers that come twice, large and small numbers, made from an
+//! operation's own: where formulas that select, compare, divide or overflow are most often wrong, and
+//! random numbers of about 1 never are.
 
 use crate::record::Record;
 use crate::samples::Sample;
@@ -9,13 +10,17 @@ use crate::{Result, Tensor};
 /// same shape.
 type Change = fn(at: usize, values: &[f64], other: Option<&[f64]>) -> f64;
 
-const CHANGES: [(&str, Change); 3] = [
-    ("whole numbers", |at, values, _| values[at].round()),
-    ("zeros", |at, values, _| if at % 3 == 0 { 0.0 } else { values[at] }),
-    ("numbers that come twice", |at, values, other| match other {
+/// Their notes, and whether they are far out.
+const CHANGES: [(&str, bool, Change); 5] = [
+    ("whole numbers", false, |at, values, _| values[at].round()),
+    ("zeros", false, |at, values, _| if at % 3 == 0 { 0.0 } else { values[at] }),
+    ("numbers that come twice", false, |at, values, other| match other {
         Some(other) if at % 2 == 1 => other[at],
         _ => values[at - at % 2],
     }),
+    // Where results are too large or too small for one dtype after another.
+    ("large numbers", true, |at, values, _| values[at] * 150.0),
+    ("small numbers", true, |at, values, _| values[at] * 3e-7),
 ];
 
 /// The samples made from `samples`: of the inputs that the operation can be differentiated by, since
@@ -29,7 +34,7 @@ pub(super) fn derived(record: &Record, samples: &[Sample]) -> Result<Vec<Sample>
     let scalars = samples.iter().find(|sample| sample.inputs.iter().all(|x| x.ndim() == 0));
     let spread = (0..full.len().min(MOST)).map(|k| full[k * full.len() / full.len().min(MOST)]);
     for sample in spread.chain(scalars) {
-        for (note, change) in CHANGES {
+        for (note, far, change) in CHANGES {
             let first = &sample.inputs[0];
             let mut inputs = sample.inputs.clone();
             for (i, input) in inputs.iter_mut().enumerate() {
@@ -50,7 +55,8 @@ pub(super) fn derived(record: &Record, samples: &[Sample]) -> Result<Vec<Sample>
             if samples.iter().chain(&made).any(known) {
                 continue;
             }
-            let mut sample = Sample { inputs, note, ..sample.clone() };
+            let far = far || sample.far;
+            let mut sample = Sample { inputs, note, far, ..sample.clone() };
             sample.smooth = !(record.kinks)(&sample);
             made.push(sample);
         }

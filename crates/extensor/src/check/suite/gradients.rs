@@ -88,7 +88,11 @@ pub(super) fn settled(report: &Report, sample: &Sample) -> std::result::Result<f
         Some(Problem::Unresolved { .. }) => !sample.smooth || sample.far,
         _ => false,
     };
-    if fine { Ok(report.worst_ratio()) } else { Err(report.to_string()) }
+    match fine {
+        true if report.passed() => Ok(report.worst_ratio()),
+        true => Ok(0.0),
+        false => Err(report.to_string()),
+    }
 }
 
 /// An operation as a pair of functions.
@@ -143,7 +147,9 @@ fn adjoint(
         let (left, left_size) = inner(&cotangents, &along);
         let (right, right_size) = inner(&gradients, &tangents);
         // Far out all that is left of a derivative may be the rounding of numbers that cancel.
-        let least = if sample.far { inner(&tangents, &tangents).0 } else { 0.0 };
+        let values = chosen.iter().flat_map(Tensor::to_f64_vec).map(f64::abs);
+        let factor = if sample.far { values.fold(1.0, f64::max) } else { 0.0 };
+        let least = factor * inner(&tangents, &tangents).0;
         Ok((left, right, left_size + right_size + least))
     };
     let (left, right, size) = attempt().map_err(|e| e.to_string())?;

@@ -2,7 +2,7 @@
 //! by each alone, in every dtype: what an operation's rules give is what `f64` gives.
 
 use super::call::{Terms, backward, cast_floats, describe, forward, results, wanted};
-use super::precision::{Question, STEPS, may_move, mixing, natural, of_one};
+use super::precision::{Question, may_move, mixing, natural};
 use super::{Log, Verdict};
 use crate::autodiff::{jvp, vjp};
 use crate::check::bits::bit_differences;
@@ -176,7 +176,9 @@ impl<'a> Place<'a> {
         let terms = Terms::of(op, &wide, &exact, &wanted)?;
         let gradients = backward(op, &weights, &inputs, &outputs, &wanted);
         let natural = match gradients {
-            Ok(gradients) if !moving.is_empty() => natural(&gradients, &tangents, &moving),
+            Ok(gradients) if !moving.is_empty() => {
+                natural(sample.far, [&gradients, &tangents, &moving, &weights])
+            }
             _ => 0.0,
         };
         let (kinks, rounded) = (op.record().kinks, Sample { inputs: wide, ..sample.clone() });
@@ -222,7 +224,8 @@ impl<'a> Place<'a> {
             // Second derivatives are made of several operations, whose terms are not seen here.
             mixing: mixing(self.op) || order > 1,
             least: if order > 1 { self.natural } else { 0.0 },
-            steps: if order > 1 { STEPS } else { of_one(self.dtype) },
+            sum: mixing(self.op) || by.len() > 1 || self.terms > 1.0 || order > 1,
+            order,
             terms: self.terms,
             singular: !self.smooth,
             dtype: self.dtype,

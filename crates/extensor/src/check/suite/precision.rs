@@ -15,11 +15,12 @@ use crate::tensor::unravel;
 use crate::{DType, Key, Result, Tensor};
 
 /// How many units of its own size, and of that of its terms, a result may be off by. What is
-/// computed in `f32` or `f64` is rounded at each of a handful of steps; the 16-bit types are computed
-/// in `f32`, and rounded where an operation ends.
-pub(super) const STEPS: f64 = 4.0;
-/// Likewise for 16 bits.
-pub(super) const ENDS: f64 = 2.0;
+/// computed in `f32` or `f64` is rounded at each of a handful of steps.
+const STEPS: f64 = 4.0;
+/// The 16-bit types are computed in `f32`, and rounded where an operation ends.
+const ENDS: f64 = 2.0;
+/// Second derivatives are made of several operations, in every dtype.
+const TWICE: f64 = 8.0;
 
 /// Something that `f64` answers exactly enough.
 pub(super) struct Question<'a> {
@@ -39,8 +40,10 @@ pub(super) struct Question<'a> {
     pub terms: f64,
     /// Whether it is asked at a singular point, where conventions are finite in every dtype.
     pub singular: bool,
-    /// How many units it may be off by: [`STEPS`], or [`ENDS`].
-    pub steps: f64,
+    /// Whether it is made of terms that are rounded, and may overflow, by themselves.
+    pub sum: bool,
+    /// How often something is differentiated: 0, 1 or 2.
+    pub order: u8,
     /// The dtype that it is asked in.
     pub dtype: DType,
     /// Where the random moves come from.
@@ -124,6 +127,7 @@ impl Question<'_> {
         sizes: &Numbers,
     ) -> std::result::Result<f64, String> {
         let mut worst = 0.0f64;
+        let factor = self.factor();
         for (k, y) in got.iter().enumerate() {
             if !y.dtype().is_float() {
                 match bit_difference(y, &exact[k]) {
@@ -132,10 +136,10 @@ impl Question<'_> {
                 }
             }
             for (at, found) in y.to_f64_vec().into_iter().enumerate() {
-                let (want, bound) = self.bound(y.dtype(), numbers[k][at], sizes[k][at]);
-                // The sum of several conventions that are too large for the dtype is anything.
-                let limit = y.dtype().max_finite();
-                if self.singular && numbers[k][at].abs() > limit && (!found.is_finite() || found.abs() == limit) {
+                let (want, bound) = self.bound(y.dtype(), numbers[k][at], sizes[k][at], factor);
+                // What terms that are too large for the dtype add up to is not finite.
+                let beyond = |v: f64| v.abs() > y.dtype().max_finite();
+                if self.sum && !found.is_finite() && beyond(numbers[k][at].abs() + sizes[k][at]) {
                     continue;
                 }
                 match ratio(y.dtype(), found, want, bound) {
@@ -155,34 +159,38 @@ impl Question<'_> {
         Ok(worst)
     }
 
+    /// The largest of the arguments, if that is more than 1.
+    fn factor(&self) -> f64 {
+        let values = self.arguments.iter().flat_map(Tensor::to_f64_vec).map(f64::abs);
+        values.filter(|v| v.is_finite()).fold(1.0, f64::max)
+    }
+
     /// What a number should be, and how far from it it may be.
-    fn bound(&self, dtype: DType, exact: f64, size: f64) -> (f64, f64) {
+    fn bound(&self, dtype: DType, exact: f64, size: f64, factor: f64) -> (f64, f64) {
         let limit = dtype.max_finite();
         let want = if self.singular && exact.is_finite() { exact.clamp(-limit, limit) } else { exact };
         let unit = dtype.epsilon().max(self.dtype.epsilon());
-        let relative = self.steps * (want.abs() + self.terms.sqrt() * size);
-        let least = smallest(dtype).max(smallest(self.dtype));
-        (want, unit * relative + (1.0 + self.terms) * least)
-    }
-}
-
-/// How many units the result of one operation may be off by.
-pub(super) fn of_one(dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 | DType::BF16 => ENDS,
-        _ => STEPS,
+        let steps = match self.dtype {
+            _ if self.order > 1 => TWICE,
+            DType::F16 | DType::BF16 => ENDS,
+            _ => STEPS,
+        };
+        // What is too small to be held on the way is lost, and may have been multiplied then.
+        let lost = smallest(dtype).max(smallest(self.dtype)) * (1.0 + self.terms) * factor;
+        (want, unit * steps * (want.abs() + self.terms.sqrt() * size) + lost)
     }
 }
 
 /// The size of second derivatives that is natural: of gradients that change as much as they are when
-/// the inputs do.
-pub(super) fn natural(gradients: &[Tensor], tangents: &[Tensor], inputs: &[Tensor]) -> f64 {
+/// the inputs do. Far out nothing may be left of them, and that of numbers of about 1 counts.
+pub(super) fn natural(far: bool, [gradients, tangents, inputs, weights]: [&[Tensor]; 4]) -> f64 {
     let largest = |list: &[Tensor]| {
         let values = list.iter().flat_map(Tensor::to_f64_vec).map(f64::abs);
         values.filter(|v| v.is_finite()).fold(0.0, f64::max)
     };
     let size = largest(gradients) * largest(tangents) / largest(inputs);
-    if size.is_finite() { size } else { 0.0 }
+    let least = if far { largest(weights) * largest(tangents) } else { 0.0 };
+    if size.is_finite() { size.max(least) } else { least }
 }
 
 /// Whether an operation makes its results of many numbers each.

@@ -3,7 +3,7 @@
 use super::call::{Terms, describe, forward, results, wanted};
 use super::gradients::{Found, settled};
 use super::modes::Subject;
-use super::precision::{Question, STEPS, natural};
+use super::precision::{Question, natural};
 use super::{Log, Verdict};
 use crate::check::gradient::check_pair;
 use crate::check::prepare::random_like;
@@ -73,12 +73,13 @@ pub(super) fn check(
         let question = Question {
             moved: vec![true; arguments.len()],
             mixing: true,
-            least: natural(&gradients, &factors, &moving),
+            least: natural(sample.far, [&gradients, &factors, &moving, &weights]),
             answer: &answer,
             arguments,
             terms: terms.backward.iter().fold(terms.forward, |most, &t| most.max(t)),
             singular: false,
-            steps: STEPS,
+            sum: true,
+            order: 2,
             dtype: DType::F64,
             key: key.fold_in(5),
         };

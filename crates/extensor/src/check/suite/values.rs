@@ -1,7 +1,7 @@
 //! What an operation and its backward rule compute, in one dtype.
 
 use super::call::{Terms, backward, cast_floats, describe, forward, results, wanted};
-use super::precision::{Question, may_move, mixing, of_one};
+use super::precision::{Question, may_move, mixing};
 use super::{Log, Verdict};
 use crate::check::bits::bit_differences;
 use crate::check::prepare::random_like;
@@ -208,7 +208,8 @@ fn against_f64(call: &Call, sample: &Sample, dtype: DType, key: Key) -> Result<M
         arguments,
         terms,
         singular: false,
-        steps: of_one(dtype),
+        sum: mixing(call.op),
+        order: 0,
         dtype,
         key,
     };
@@ -230,6 +231,7 @@ fn against_f64(call: &Call, sample: &Sample, dtype: DType, key: Key) -> Result<M
     let most = terms.backward.iter().fold(1.0, |most: f64, &t| most.max(t));
     let mut question = question(&pull, arguments, y, most);
     question.singular = !smooth;
+    (question.order, question.sum) = (1, mixing(call.op) || most > 1.0);
     measured.push(("backward".into(), question.judge(&call.gradients)?));
     Ok(measured)
 }
@@ -272,10 +274,9 @@ fn fit(call: &Call, smooth: bool) -> Verdict {
                 x.shape()
             ));
         }
-        // The sum of several that are finite may not be.
+        // The sum of several that are finite may not be, and that of infinities is none.
         let single = call.outputs.iter().all(|y| y.len() <= x.len());
-        let finite = !smooth && single;
-        let wrong = |v: &f64| defined && (v.is_nan() || (finite && v.is_infinite()));
+        let wrong = |v: &f64| defined && single && (v.is_nan() || (!smooth && v.is_infinite()));
         let values = g.to_f64_vec();
         if let Some(at) = values.iter().position(wrong) {
             let (value, index) = (values[at], unravel(at, g.shape()));

@@ -319,9 +319,14 @@ impl Operation for Attention {
         Ok(found)
     }
     fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
-        let [q, k, v] = [0, 1, 2].map(|i| call.inputs[i]);
         let sizes = Sizes::of(call.inputs)?;
         let dtype = call.outputs[0].dtype();
+        // Scores of 16 bits would be rounded by more than 1 where they are large, or overflow.
+        let widened = |x: &Tensor| ops::cast(x, wide(dtype));
+        let [q, k, v] = [0, 1, 2].map(|i| widened(call.inputs[i]));
+        let (q, k, v) = (&q?, &k?, &v?);
+        let tangents = call.tangents[..3].iter().map(|t| t.map(widened).transpose());
+        let tangents: SmallVec<[Option<Tensor>; 3]> = tangents.collect::<Result<_>>()?;
         let scale = Tensor::scalar_of(self.factor(sizes.width), wide(dtype))?;
         let seen = self.seen(call.inputs, &sizes)?;
         let zero = Tensor::scalar_of(0.0, wide(dtype))?;
@@ -351,10 +356,10 @@ impl Operation for Attention {
             Ok(())
         };
         let mut change: Option<Tensor> = None;
-        if let Some(dq) = call.tangents[0] {
+        if let Some(dq) = &tangents[0] {
             change = Some(ops::matmul(dq, &swapped(k)?)?);
         }
-        if let Some(dk) = call.tangents[1] {
+        if let Some(dk) = &tangents[1] {
             let term = ops::matmul(q, &swapped(dk)?)?;
             change = Some(match change {
                 Some(sum) => ops::add(&sum, &term)?,
@@ -367,7 +372,7 @@ impl Operation for Attention {
             let moved = ops::multiply(&p, &ops::subtract(&change, &mean)?)?;
             add(ops::matmul(&moved, v)?)?;
         }
-        if let Some(dv) = call.tangents[2] {
+        if let Some(dv) = &tangents[2] {
             add(ops::matmul(&p, dv)?)?;
         }
         let moved = moved.map_or_else(|| call.outputs[0].zeros_like(), Ok)?;
