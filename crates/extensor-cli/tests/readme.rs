@@ -27,7 +27,12 @@ fn what_the_readme_says_the_program_prints_is_what_it_prints() {
     let calls = calls(&readme);
     assert!(!calls.is_empty(), "the README shows no call");
     for (arguments, expected) in calls {
-        let output = Command::new(env!("CARGO_BIN_EXE_extensor")).args(&arguments).output().unwrap();
-        assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), expected.trim(), "{arguments:?}");
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_extensor")).args(&arguments).output().unwrap();
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap().trim(),
+            expected.trim(),
+            "{arguments:?}"
+        );
     }
 }

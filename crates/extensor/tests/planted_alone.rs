@@ -102,9 +102,8 @@ impl Operation for Planted {
         let again = call.inputs.iter().chain(call.grads).any(|x| x.is_traced());
         let seen = Seen { inputs: call.inputs, asked: call.wanted.to_vec(), again };
         let right = self.inner.backward(call)?;
-        let changed = |g: Option<Tensor>| {
-            g.map(|g| self.changed(Rule::Backward, &seen, &g)).transpose()
-        };
+        let changed =
+            |g: Option<Tensor>| g.map(|g| self.changed(Rule::Backward, &seen, &g)).transpose();
         right.into_iter().map(changed).collect()
     }
 }
@@ -167,9 +166,26 @@ fn with_derivatives(class: Class) -> Vec<&'static str> {
 
 /// Operations whose second derivatives are not 0.
 const CURVED: [&str; 20] = [
-    "exp", "log", "sin", "tanh", "sigmoid", "swish", "gelu", "softplus", "multiply", "divide",
-    "power", "atan2", "prod", "std", "norm", "variance", "logsumexp", "focal_loss",
-    "binary_cross_entropy", "mean_squared_error",
+    "exp",
+    "log",
+    "sin",
+    "tanh",
+    "sigmoid",
+    "swish",
+    "gelu",
+    "softplus",
+    "multiply",
+    "divide",
+    "power",
+    "atan2",
+    "prod",
+    "std",
+    "norm",
+    "variance",
+    "logsumexp",
+    "focal_loss",
+    "binary_cross_entropy",
+    "mean_squared_error",
 ];
 
 #[test]
@@ -211,7 +227,9 @@ fn a_small_error_of_the_gradient_in_one_dtype_alone_is_caught_in_every_operation
             extensor::cast(&scaled(&wide, 1.009)?, g.dtype())
         },
     };
-    for class in [Class::Elementwise, Class::Linear, Class::Affine, Class::Reduction, Class::General] {
+    for class in
+        [Class::Elementwise, Class::Linear, Class::Affine, Class::Reduction, Class::General]
+    {
         caught(&with_derivatives(class), &[DType::F32], single);
         caught(&with_derivatives(class), &[DType::F16], half);
     }
@@ -256,10 +274,9 @@ fn a_rule_that_is_wrong_by_one_input_alone_is_caught() {
 
 #[test]
 fn a_gradient_that_is_wrong_for_few_or_tiny_numbers_is_caught() {
-    for when in [
-        (|seen| seen.inputs[0].len() == 2) as fn(&Seen) -> bool,
-        |seen| (1e-30..1e-6).contains(&seen.largest()),
-    ] {
+    for when in [(|seen| seen.inputs[0].len() == 2) as fn(&Seen) -> bool, |seen| {
+        (1e-30..1e-6).contains(&seen.largest())
+    }] {
         let fault = Fault { rule: Rule::Backward, when, change: |g| scaled(g, 1.01) };
         caught(&["norm", "std"], &[DType::F64], fault);
     }

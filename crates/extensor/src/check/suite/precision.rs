@@ -93,7 +93,8 @@ impl Question<'_> {
                 let values = x.to_f64_vec().into_iter().zip(speeds);
                 let values = values.map(|(x, speed)| x * (1.0 + MOVE * speed)).collect();
                 let mut moved = self.arguments.clone();
-                moved[k] = crate::ops::cast(&Tensor::from_vec(values, x.shape().clone())?, x.dtype())?;
+                moved[k] =
+                    crate::ops::cast(&Tensor::from_vec(values, x.shape().clone())?, x.dtype())?;
                 let there = (self.answer)(&moved)?;
                 for ((squares, numbers), there) in squares.iter_mut().zip(numbers).zip(there) {
                     let pairs = there.to_f64_vec().into_iter().zip(numbers);
@@ -146,7 +147,8 @@ impl Question<'_> {
                     Some(ratio) => worst = worst.max(ratio),
                     None => {
                         let index = unravel(at, y.shape());
-                        let number = if got.len() > 1 { format!("number {k}, ") } else { "".into() };
+                        let number =
+                            if got.len() > 1 { format!("number {k}, ") } else { "".into() };
                         let error = (found - want).abs();
                         return Err(format!(
                             "{number}at {index:?}: {found:?} is not {want:?}, which f64 gives on \
@@ -168,7 +170,8 @@ impl Question<'_> {
     /// What a number should be, and how far from it it may be.
     fn bound(&self, dtype: DType, exact: f64, size: f64, factor: f64) -> (f64, f64) {
         let limit = dtype.max_finite();
-        let want = if self.singular && exact.is_finite() { exact.clamp(-limit, limit) } else { exact };
+        let want =
+            if self.singular && exact.is_finite() { exact.clamp(-limit, limit) } else { exact };
         let unit = dtype.epsilon().max(self.dtype.epsilon());
         let steps = match self.dtype {
             _ if self.order > 1 => TWICE,

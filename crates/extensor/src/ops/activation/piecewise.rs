@@ -121,9 +121,7 @@ impl Curve for HardTanh {
             s.add_noted([x], Params::new(), "the default");
             s.add_noted([crate::tensor([-1.0, 1.0, 0.0])], Params::new(), "at the bounds");
         },
-        kinks: |sample| {
-            sample.holds(0, &[sample.number("min", -1.0), sample.number("max", 1.0)])
-        },
+        kinks: |sample| sample.holds(0, &[sample.number("min", -1.0), sample.number("max", 1.0)]),
         errors: |bad| {
             let params = |min: f64, max: f64| Params::new().with("min", min).with("max", max);
             let x = bad.ones(&[2], DType::F64);

@@ -164,7 +164,8 @@ fn samples(s: &mut Sampler) {
         let x = s.uniform(-4.0, 4.0, shape);
         s.add([x], axis(number));
     }
-    let many: [(&[usize], i64); 4] = [(&[2, 5000], 1), (&[5000, 2], 0), (&[700, 60], 1), (&[40, 1100], 1)];
+    let many: [(&[usize], i64); 4] =
+        [(&[2, 5000], 1), (&[5000, 2], 0), (&[700, 60], 1), (&[40, 1100], 1)];
     for (shape, number) in many {
         let x = s.uniform(-4.0, 4.0, shape);
         s.add_large([x], axis(number), "many numbers");

@@ -1,8 +1,8 @@
 //! A channel of all images of a batch, normalised together.
 
+use super::per_channel;
 use super::slice;
 use super::{By, EPS, Split, common_dtype, expect_eps, factor, no_float, none, optionally};
-use super::per_channel;
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, husk};
 use crate::ops::params::Params;

@@ -14,8 +14,8 @@ pub use layer::*;
 
 use crate::ops::operation::{Backward, Forward, Grads, Outputs, Specs, spec};
 use crate::ops::record::Parameter;
-use crate::ops::samples::{Sample, all_equal};
 use crate::ops::reduction::wide;
+use crate::ops::samples::{Sample, all_equal};
 use crate::ops::shape::{bad_parameter, bad_shape, optional};
 use crate::tensor::match_float;
 use crate::{DType, Error, Result, Shape, Tensor, ops};
