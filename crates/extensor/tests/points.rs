@@ -13,6 +13,8 @@ use extensor::{DType, Operation, Result, Tensor, equal, multiply, where_};
 struct WrongAt {
     op: Box<dyn Operation>,
     at: f64,
+    /// In this dtype alone.
+    dtype: Option<DType>,
 }
 
 impl Operation for WrongAt {
@@ -27,7 +29,9 @@ impl Operation for WrongAt {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let mut grads = self.op.backward(call)?;
-        if let Some(grad) = &mut grads[0] {
+        if let Some(grad) = &mut grads[0]
+            && self.dtype.is_none_or(|dtype| dtype == grad.dtype())
+        {
             let x = call.inputs[0];
             let here = equal(x, &Tensor::scalar_of(self.at, x.dtype())?)?;
             let more = multiply(grad, &Tensor::scalar_of(1.015625, grad.dtype())?)?;
@@ -37,8 +41,12 @@ impl Operation for WrongAt {
     }
 }
 
-fn planted(record: &'static Record, at: f64) -> impl Fn(&Params) -> Result<Box<dyn Operation>> {
-    move |params| Ok(Box::new(WrongAt { op: record.operation(params)?, at }))
+fn planted(
+    record: &'static Record,
+    at: f64,
+    dtype: Option<DType>,
+) -> impl Fn(&Params) -> Result<Box<dyn Operation>> {
+    move |params| Ok(Box::new(WrongAt { op: record.operation(params)?, at, dtype }))
 }
 
 #[test]
@@ -71,13 +79,14 @@ fn a_gradient_that_is_wrong_at_a_single_point_is_found() {
     let record = catalogue::find("swish").unwrap();
     let plan = points::Plan::default();
     for at in [0.0, 1.0, -0.5, 1e8] {
-        let outcome = points::examine(record, &plan, &planted(record, at)).unwrap();
+        let outcome = points::examine(record, &plan, &planted(record, at, None)).unwrap();
         assert!(outcome.failed > 0, "at {at}");
-        let place = format!("({at:?})");
+        // 0 and −0 are equal.
+        let place = format!("{at:?})");
         assert!(outcome.failures.iter().all(|f| f.at.contains(&place)), "{:?}", outcome.failures);
     }
     // A number that is not among the points.
-    let outcome = points::examine(record, &plan, &planted(record, 0.1234)).unwrap();
+    let outcome = points::examine(record, &plan, &planted(record, 0.1234, None)).unwrap();
     assert!(outcome.passed(), "{:?}", outcome.failures);
 }
 
@@ -86,7 +95,7 @@ fn a_gradient_that_is_wrong_at_one_of_all_numbers_is_found() {
     let record = catalogue::find("swish").unwrap();
     for dtype in [DType::F16, DType::BF16] {
         let plan = exhaustive::Plan { filter: "swish".into(), dtypes: vec![dtype] };
-        let outcome = exhaustive::examine(record, &plan, &planted(record, 0.1875));
+        let outcome = exhaustive::examine(record, &plan, &planted(record, 0.1875, Some(dtype)));
         // In both modes; what the rule's own derivative is does not change.
         assert!(outcome.failed >= 2, "{outcome:?}");
         let found = &outcome.failures[0];

@@ -21,7 +21,7 @@ fn odd_sum(a: f64, b: f64) -> f64 {
     // Away from 0 if what was lost points there. An infinite sum has lost nothing that counts.
     let away = (lost > 0.0) == (sum > 0.0);
     let odd = if away { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
-    let inexact = (lost < 0.0 || lost > 0.0) && bits & 1 == 0 && sum.is_finite();
+    let inexact = lost != 0.0 && bits & 1 == 0 && sum.is_finite();
     f64::from_bits(if inexact { odd } else { bits })
 }
 

@@ -54,7 +54,7 @@ pub(super) fn check(
         ..Options::default()
     };
     let report = check_pair(&gradient, &pull, &moving, &options).map_err(words);
-    let found = report.as_ref().map_or(Found::Nothing, |report| Found::of(report));
+    let found = report.as_ref().map_or(Found::Nothing, Found::of);
     let verdict = report.and_then(|report| settled(&report, sample));
     log.measure("second order", place, verdict);
     // By convention both halves of a Hessian need not be alike at a kink.
@@ -94,7 +94,7 @@ pub(super) fn check(
 /// A sample that the record says has a kink has one: the one-sided differences of the function or of
 /// its derivative disagree, or it has no finite value there.
 pub(super) fn is_a_kink(found: &[Found]) -> Verdict {
-    if found.iter().any(|found| *found == Found::Kink) {
+    if found.contains(&Found::Kink) {
         return Ok(());
     }
     Err("the record says that the function has a kink here, and differences find none".into())
