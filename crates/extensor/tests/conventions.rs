@@ -46,9 +46,12 @@ fn assert_is(got: f64, want: f64, dtype: DType, what: &str) {
     );
 }
 
+/// The derivative of a function of one number.
+type Derivative = fn(f64) -> f64;
+
 #[test]
 fn gradients_are_the_true_ones_in_every_dtype_and_finite_at_singular_points() {
-    let functions: [(&str, fn(f64) -> f64); 7] = [
+    let functions: [(&str, Derivative); 7] = [
         ("log", |x| if x < 0.0 { f64::NAN } else { 1.0 / x }),
         ("log1p", |x| if x < -1.0 { f64::NAN } else { 1.0 / (1.0 + x) }),
         ("log2", |x| if x < 0.0 { f64::NAN } else { 1.0 / (x * 2f64.ln()) }),

@@ -217,3 +217,22 @@ fn a_deep_product_that_overwrites_what_it_should_add_to_is_caught() {
     let fault = Fault { rule: Rule::Value, when, change: doubled };
     caught(&["matmul"], &[DType::F64], fault);
 }
+
+#[test]
+fn constants_of_second_derivatives_off_by_a_thousandth_in_f32_alone_are_caught() {
+    let when = |seen: &Seen| seen.again && seen.dtype() == DType::F32;
+    let change = |g: &Tensor| scaled(g, 1.001);
+    caught(&CURVED, &[DType::F32], Fault { rule: Rule::Backward, when, change });
+}
+
+#[test]
+fn a_rule_that_is_wrong_by_one_input_alone_is_caught() {
+    let norms = ["layer_norm", "group_norm", "instance_norm", "batch_norm2d"];
+    for rule in [Rule::Along, Rule::Backward] {
+        for dtype in [DType::F64, DType::F32] {
+            let by_second = Fault { rule, when: |seen| seen.only(1), change: doubled };
+            caught(&["cross_entropy", "rms_norm"], &[dtype], by_second);
+            caught(&norms, &[dtype], Fault { rule, when: |seen| seen.only(2), change: doubled });
+        }
+    }
+}
