@@ -213,7 +213,7 @@ impl Place<'_> {
                 let (yes, no) = (x.ln().max(-100.0), (-x).ln_1p().max(-100.0));
                 (no - yes, 16.0 * u * (no.abs() + yes.abs()))
             }
-            "binary_cross_entropy" => near(d / (x * (1.0 - x)).max(1e-10)),
+            "binary_cross_entropy" => near(d / nonzero(x * (1.0 - x))),
             "binary_cross_entropy_with_logits" if by_target => (-x, 4.0 * u * x.abs()),
             "binary_cross_entropy_with_logits" => self.beside(x, t),
             "hinge_loss" => (if x * t < 1.0 { -t } else { 0.0 }, 4.0 * u),
@@ -231,7 +231,7 @@ impl Place<'_> {
                 (weight * (bend * cost + slope), weight * (error + rounded))
             }
             "kl_divergence" if by_target => {
-                let log = t.max(1e-10).ln();
+                let log = nonzero(t).ln();
                 (log + 1.0 - x, 16.0 * u * (log.abs() + 1.0 + x.abs()))
             }
             "kl_divergence" => (-t, 4.0 * u * t),
@@ -437,4 +437,9 @@ fn backward_classes(call: &Call, g: &Array) -> Vec<Option<Expected>> {
         Some(Expected { shape, dtype, values: Wanted::Floats(values) })
     };
     vec![expected(x, dx), if targets.dtype.is_float() { expected(targets, dt) } else { None }]
+}
+
+/// What stands for 0 in a denominator.
+fn nonzero(x: f64) -> f64 {
+    if x == 0.0 { 1e-10 } else { x }
 }

@@ -64,7 +64,7 @@ pub struct Pointwise {
 }
 
 pub fn guard(x: f64) -> f64 {
-    if x.abs() < 1e-10 { 1e-10f64.copysign(x) } else { x }
+    if x == 0.0 { 1e-10f64.copysign(x) } else { x }
 }
 
 pub fn sign(x: f64) -> f64 {
@@ -125,7 +125,8 @@ fn share(g: f64, own: f64, other: f64, wins: bool) -> f64 {
 /// Half the radius of a point, at least 1e-10, and the point on the unit circle.
 fn polar(x: &[f64]) -> (f64, [f64; 2]) {
     let [p, q] = [x[0] / 2.0, x[1] / 2.0];
-    let r = p.hypot(q).max(1e-10);
+    let r = p.hypot(q);
+    let r = if r == 0.0 { 1e-10 } else { r };
     (r, [p / r, q / r])
 }
 
@@ -211,7 +212,7 @@ pub fn find(name: &str) -> Option<Pointwise> {
             integer: Some(|x| integer_power(x[0], x[1])),
             gradient: Some(|g, x, _, which, c| {
                 let (x, n) = (x[0], x[1]);
-                if x.is_nan() || n.is_nan() {
+                if x.is_nan() || n.is_nan() || x < 0.0 && n.fract() != 0.0 && n.is_finite() {
                     f64::NAN
                 } else if which == 0 {
                     // −0 has powers that −1e-10 has not.
@@ -238,7 +239,11 @@ pub fn find(name: &str) -> Option<Pointwise> {
             integer: Some(|x| {
                 x[0].div_euclid(x[1]) - i128::from(x[1] < 0 && x[0].rem_euclid(x[1]) != 0)
             }),
-            gradient: Some(|_, x, _, _, _| flat(x)),
+            gradient: Some(
+                |_, x, _, _, _| {
+                    if floor_divide(x[0], x[1]).is_nan() { f64::NAN } else { flat(x) }
+                },
+            ),
             ..BINARY
         },
         "modulo" => Pointwise {
@@ -249,7 +254,7 @@ pub fn find(name: &str) -> Option<Pointwise> {
                 if x[1] < 0 && r != 0 { r + x[1] } else { r }
             }),
             gradient: Some(|g, x, _, which, c| match which {
-                _ if flat(x).is_nan() => f64::NAN,
+                _ if modulo(x[0], x[1]).is_nan() => f64::NAN,
                 0 => g,
                 _ => c.saturated(-g * c.within(floor_divide(x[0], guard(x[1])))),
             }),

@@ -364,7 +364,7 @@ fn spread(call: &Call, x: &[f64], g: f64, y: f64, dtype: DType) -> Vec<Near> {
             let divisor = n - call.int("ddof").unwrap_or(0) as f64;
             let delta = (depth(x.len()) + 2.0) * unit * total(x).size / n;
             let scale = if call.name == "std" {
-                g / (divisor * y.signum() * y.abs().max(1e-10))
+                g / (divisor * if y == 0.0 { 1e-10 } else { y })
             } else {
                 2.0 * g / divisor
             };
@@ -379,7 +379,7 @@ fn spread(call: &Call, x: &[f64], g: f64, y: f64, dtype: DType) -> Vec<Near> {
             x.iter().map(one).collect()
         }
         "norm" => {
-            let d = y.abs().max(1e-10);
+            let d = if y == 0.0 { 1e-10 } else { y };
             let one = |&x: &f64| {
                 let near = off(g * x / d, 5.0);
                 Near { value: near.value.clamp(-limit, limit), ..near }

@@ -367,7 +367,7 @@ fn clip_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
     }
     vec![Some(reduced(x, g, |_, k| match x.floats()[k] {
         v if v.is_nan() => (v, 0.0),
-        v if low < v && v < high => (g.floats()[k], 0.0),
+        v if low <= v && v <= high => (g.floats()[k], 0.0),
         _ => (0.0, 0.0),
     }))]
 }

@@ -21,32 +21,34 @@ pub fn find(name: &str) -> Option<Pointwise> {
         },
         "log" => Pointwise {
             float: |x| x[0].ln(),
-            gradient: Some(|g, x, _, _, c| c.saturated(g / guard(x[0]))),
+            gradient: Some(|g, x, _, _, c| c.saturated(defined(x[0], g / guard(x[0])))),
             ranges: POSITIVE,
             ..UNARY
         },
         "log1p" => Pointwise {
             float: |x| x[0].ln_1p(),
-            gradient: Some(|g, x, _, _, c| c.saturated(g / guard(c.held(1.0 + x[0])))),
+            gradient: Some(|g, x, _, _, c| {
+                c.saturated(defined(1.0 + x[0], g / guard(c.held(1.0 + x[0]))))
+            }),
             ranges: [[-0.99, 4.0]; 2],
             ..UNARY
         },
         "log2" => Pointwise {
             float: |x| x[0].log2(),
-            gradient: Some(|g, x, _, _, c| c.saturated(g / guard(x[0]) / LN_2)),
+            gradient: Some(|g, x, _, _, c| c.saturated(defined(x[0], g / guard(x[0]) / LN_2))),
             ranges: POSITIVE,
             ..UNARY
         },
         "log10" => Pointwise {
             float: |x| x[0].log10(),
-            gradient: Some(|g, x, _, _, c| c.saturated(g / guard(x[0]) / LN_10)),
+            gradient: Some(|g, x, _, _, c| c.saturated(defined(x[0], g / guard(x[0]) / LN_10))),
             ranges: POSITIVE,
             ..UNARY
         },
         "sqrt" => Pointwise {
             float: |x| x[0].sqrt(),
             ulps: 0.0,
-            gradient: Some(|g, _, y, _, c| c.saturated(g / (2.0 * guard(y)))),
+            gradient: Some(|g, _, y, _, c| c.saturated(g / (2.0 * guard(y.abs())))),
             ranges: POSITIVE,
             ..UNARY
         },
@@ -54,7 +56,7 @@ pub fn find(name: &str) -> Option<Pointwise> {
             float: |x| 1.0 / x[0].sqrt(),
             gradient: Some(|g, x, _, _, c| {
                 let d = guard(x[0]);
-                c.saturated(g * -0.5 / (d * d.abs().sqrt()))
+                if x[0] < 0.0 { f64::NAN } else { c.saturated(g * -0.5 / (d * d.abs().sqrt())) }
             }),
             ranges: POSITIVE,
             ..UNARY
@@ -117,12 +119,12 @@ pub fn find(name: &str) -> Option<Pointwise> {
         },
         "sinh" => Pointwise {
             float: |x| x[0].sinh(),
-            gradient: Some(|g, x, _, _, c| g * c.held(x[0].cosh())),
+            gradient: Some(|g, x, _, _, c| times(g, c.held(x[0].cosh()))),
             ..UNARY
         },
         "cosh" => Pointwise {
             float: |x| x[0].cosh(),
-            gradient: Some(|g, x, _, _, c| g * c.held(x[0].sinh())),
+            gradient: Some(|g, x, _, _, c| times(g, c.held(x[0].sinh()))),
             ..UNARY
         },
         "asinh" => Pointwise {
@@ -141,7 +143,10 @@ pub fn find(name: &str) -> Option<Pointwise> {
         "atanh" => Pointwise {
             float: |x| (0.5 * (2.0 * x[0].abs() / (1.0 - x[0].abs())).ln_1p()).copysign(x[0]),
             ulps: 6.0,
-            gradient: Some(|g, x, _, _, c| c.saturated(g / guard((1.0 - x[0]) * (1.0 + x[0])))),
+            gradient: Some(|g, x, _, _, c| {
+                let below = (1.0 - x[0]) * (1.0 + x[0]);
+                c.saturated(defined(below, g / guard(below)))
+            }),
             ranges: [[-1.0, 1.0]; 2],
             ..UNARY
         },
@@ -191,4 +196,14 @@ fn acosh(x: f64) -> f64 {
         return f64::NAN;
     }
     if x < 1e8 { (t + (t * (t + 2.0)).sqrt()).ln_1p() } else { x.ln() + LN_2 }
+}
+
+/// A gradient that is NaN where the function is.
+fn defined(x: f64, gradient: f64) -> f64 {
+    if x < 0.0 && gradient != 0.0 { f64::NAN } else { gradient }
+}
+
+/// A product in which nothing comes of nothing, not even of 0·∞.
+fn times(g: f64, slope: f64) -> f64 {
+    if g == 0.0 && !slope.is_nan() { 0.0 } else { g * slope }
 }
