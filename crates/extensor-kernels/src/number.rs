@@ -186,10 +186,18 @@ pub trait Real: Number + Div<Output = Self> {
         let x = Self::select(self.eq(zero) & n.lt(most), least, self);
         // So much can be taken from the exponent exactly; the rest are divisions.
         let taken = n.floor().maximum(zero).minimum(most);
-        let mut value = q.times(x.pow(n - taken));
+        let power = x.pow(n - taken);
+        if m == 0 {
+            return q.times(power);
+        }
+        // One of them comes first where the product would overflow without it.
+        let one = self.lit(1.0);
+        let first = taken.lt(most) & one.lt(x.abs()) & one.lt(q.abs());
+        let mut value = Self::select(first, q / x, q).times(power);
+        let done = Self::select(first, taken + one, taken);
         let mut k = 0;
         while k < m {
-            value = Self::select((taken + self.lit(f64::from(k))).lt(most), value / x, value);
+            value = Self::select((done + self.lit(f64::from(k))).lt(most), value / x, value);
             k += 1;
         }
         value

@@ -2,7 +2,7 @@
 
 use extensor::catalogue::{CATALOGUE, find};
 use extensor::check::suite::{Outcome, Plan, examine};
-use extensor::operation::{Backward, Forward, Grads, Outputs, Specs, forward_derivative};
+use extensor::operation::{Backward, Forward, Grads, Outputs, Specs, backward, forward_derivative};
 use extensor::record::{Class, Record};
 use extensor::{Axes, DType, Operation, Result, Tensor, multiply, negate, slice};
 
@@ -20,13 +20,20 @@ enum Rule {
 /// A call that a rule sees.
 struct Seen<'a> {
     inputs: &'a [&'a Tensor],
+    /// By which inputs a derivative is asked for.
+    asked: Vec<bool>,
     /// Whether the call is itself differentiated.
     again: bool,
 }
 
 impl Seen<'_> {
     fn dtype(&self) -> DType {
-        self.inputs[0].dtype()
+        let floats = self.inputs.iter().find(|x| x.dtype().is_float());
+        floats.map_or(DType::Bool, |x| x.dtype())
+    }
+
+    fn only(&self, input: usize) -> bool {
+        self.asked.iter().enumerate().all(|(i, &asked)| asked == (i == input))
     }
 
     fn largest(&self) -> f64 {
@@ -69,7 +76,7 @@ impl Operation for Planted {
         self.inner.infer(inputs)
     }
     fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
-        let seen = Seen { inputs, again: false };
+        let seen = Seen { inputs, asked: vec![false; inputs.len()], again: false };
         if self.fault.rule == Rule::Value && (self.fault.when)(&seen) {
             return overwritten(&*self.inner, inputs);
         }
@@ -87,14 +94,16 @@ impl Operation for Planted {
     fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
         let Forward { inputs, outputs, tangents } = *call;
         let again = inputs.iter().any(|x| x.is_traced());
-        let seen = Seen { inputs, again };
+        let asked = tangents.iter().map(Option::is_some).collect();
+        let seen = Seen { inputs, asked, again };
         let right = forward_derivative(&*self.inner, inputs, outputs, tangents)?;
         right.iter().map(|y| self.changed(Rule::Along, &seen, y)).collect()
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let again = call.inputs.iter().chain(call.grads).any(|x| x.is_traced());
-        let seen = Seen { inputs: call.inputs, again };
-        let right = self.inner.backward(call)?;
+        let seen = Seen { inputs: call.inputs, asked: call.wanted.to_vec(), again };
+        let Backward { grads, inputs, outputs, wanted } = *call;
+        let right = backward(&*self.inner, grads, inputs, outputs, wanted)?;
         let changed =
             |g: Option<Tensor>| g.map(|g| self.changed(Rule::Backward, &seen, &g)).transpose();
         right.into_iter().map(changed).collect()
@@ -182,6 +191,77 @@ const CURVED: [&str; 20] = [
 ];
 
 #[test]
+fn nothing_is_found_where_nothing_is_planted() {
+    for rule in [Rule::Backward, Rule::Along] {
+        let none = Fault { rule, when: |_| false, change: doubled };
+        for name in ["exp", "softmax", "multiply", "layer_norm"] {
+            let outcome = outcome(find(name).unwrap(), &DType::FLOATS, none);
+            assert!(outcome.passed(), "{name}, {rule:?}: {:#?}", outcome.failures);
+        }
+    }
+}
+
+#[test]
+fn forward_mode_doubled_in_one_dtype_alone_is_caught_in_every_elementwise_operation() {
+    for (dtype, when) in [
+        (DType::BF16, (|seen| seen.dtype() == DType::BF16) as fn(&Seen) -> bool),
+        (DType::F16, |seen| seen.dtype() == DType::F16),
+        (DType::F32, |seen| seen.dtype() == DType::F32),
+    ] {
+        let fault = Fault { rule: Rule::Along, when, change: doubled };
+        caught(&with_derivatives(Class::Elementwise), &[dtype], fault);
+    }
+}
+
+#[test]
+fn a_small_error_of_the_gradient_in_one_dtype_alone_is_caught_in_every_operation() {
+    let single = Fault {
+        rule: Rule::Backward,
+        when: |seen| seen.dtype() == DType::F32,
+        change: |g| scaled(g, 1.0 + 9e-5),
+    };
+    let half = Fault {
+        rule: Rule::Backward,
+        when: |seen| seen.dtype() == DType::F16,
+        // Not scaled in f16, which would round the factor.
+        change: |g| {
+            let wide = extensor::cast(g, DType::F32)?;
+            extensor::cast(&scaled(&wide, 1.009)?, g.dtype())
+        },
+    };
+    let classes =
+        [Class::Elementwise, Class::Linear, Class::Affine, Class::Reduction, Class::General];
+    for class in classes {
+        caught(&with_derivatives(class), &[DType::F32], single);
+        caught(&with_derivatives(class), &[DType::F16], half);
+    }
+}
+
+#[test]
+fn a_rule_that_is_wrong_by_one_input_alone_is_caught() {
+    type When = fn(&Seen) -> bool;
+    // In every dtype, and in one alone.
+    let second: [(DType, When); 2] = [
+        (DType::F64, |seen| seen.only(1)),
+        (DType::F32, |seen| seen.only(1) && seen.dtype() == DType::F32),
+    ];
+    let third: [(DType, When); 2] = [
+        (DType::F64, |seen| seen.only(2)),
+        (DType::F32, |seen| seen.only(2) && seen.dtype() == DType::F32),
+    ];
+    let others = ["scaled_dot_product_attention", "cross_entropy", "rms_norm", "prelu"];
+    let norms = ["layer_norm", "group_norm", "instance_norm", "batch_norm2d"];
+    for rule in [Rule::Along, Rule::Backward] {
+        for (dtype, when) in second {
+            caught(&others, &[dtype], Fault { rule, when, change: doubled });
+        }
+        for (dtype, when) in third {
+            caught(&norms, &[dtype], Fault { rule, when, change: doubled });
+        }
+    }
+}
+
+#[test]
 fn second_derivatives_doubled_in_f32_alone_are_caught() {
     let when = |seen: &Seen| seen.again && seen.dtype() == DType::F32;
     caught(&CURVED, &[DType::F32], Fault { rule: Rule::Backward, when, change: doubled });
@@ -216,4 +296,8 @@ fn constants_of_second_derivatives_off_by_a_thousandth_in_f32_alone_are_caught()
     let when = |seen: &Seen| seen.again && seen.dtype() == DType::F32;
     let change = |g: &Tensor| scaled(g, 1.001);
     caught(&CURVED, &[DType::F32], Fault { rule: Rule::Backward, when, change });
+    let names = with_derivatives(Class::General);
+    let curved: Vec<&str> =
+        names.into_iter().filter(|name| !["sort", "maxpool2d"].contains(name)).collect();
+    caught(&curved, &[DType::F32], Fault { rule: Rule::Along, when, change });
 }

@@ -26,7 +26,10 @@ use crate::params::Params;
 use crate::record::{Family, Record};
 use crate::samples::{Sample, Sampler};
 use crate::{DType, Error, Key, Operation, Result};
+use extensor_kernels::par::{threads, with_threads};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// What to check.
@@ -132,7 +135,7 @@ pub struct Failure {
     pub report: String,
 }
 
-/// Checks the operations of a plan; `progress` is called after each.
+/// Checks the operations of a plan, several at a time; `progress` is called for each.
 ///
 /// ```
 /// use extensor::check::suite::{Plan, run};
@@ -143,13 +146,41 @@ pub struct Failure {
 /// # Ok::<(), extensor::Error>(())
 /// ```
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Outcome)) -> Result<Vec<Outcome>> {
-    let outcomes = plan.records()?.into_iter().map(|record| {
-        let outcome = examine(record, plan, &|params| record.operation(params));
-        progress(&outcome);
-        outcome
+    let records = plan.records()?;
+    let (next, (send, receive)) = (AtomicUsize::new(0), mpsc::channel());
+    let mut outcomes: Vec<Option<Outcome>> = vec![None; records.len()];
+    std::thread::scope(|scope| {
+        for _ in 0..threads().min(records.len()) {
+            let (send, records, next, threads) = (send.clone(), &records, &next, threads());
+            scope.spawn(move || {
+                with_threads(threads, || {
+                    while let Some(record) = records.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let outcome = examine(record, plan, &|params| record.operation(params));
+                        if send.send((record.name, outcome)).is_err() {
+                            return;
+                        }
+                    }
+                })
+            });
+        }
+        drop(send);
+        // They are told of in the catalogue's order.
+        let mut told = 0;
+        for (name, outcome) in receive {
+            if let Some(at) = records.iter().position(|record| record.name == name) {
+                outcomes[at] = Some(outcome);
+            }
+            while let Some(Some(outcome)) = outcomes.get(told) {
+                progress(outcome);
+                told += 1;
+            }
+        }
     });
-    Ok(outcomes.collect())
+    Ok(outcomes.into_iter().flatten().collect())
 }
+
+/// Held while a large sample is tried.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Makes an operation from its parameters.
 pub type Build<'a> = &'a dyn Fn(&Params) -> Result<Box<dyn Operation>>;
@@ -174,6 +205,8 @@ pub fn examine(record: &'static Record, plan: &Plan, build: Build<'_>) -> Outcom
         let at = || call::describe(number, sample);
         let seed = Key::new(plan.seed).fold_in(number as u64);
         log.guarded("runs", at, |log| {
+            // Much work has all threads for itself, so that it is done in the way that is tried.
+            let lock = sample.large.then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner));
             let op = build(&sample.params).map_err(|e| e.to_string())?;
             let mut seen_floats = false;
             for &dtype in &plan.dtypes {
@@ -188,6 +221,7 @@ pub fn examine(record: &'static Record, plan: &Plan, build: Build<'_>) -> Outcom
             if plan.dtypes.contains(&DType::F64) {
                 differences(log, &*op, number, sample, plan)?;
             }
+            drop(lock);
             Ok(())
         });
     }

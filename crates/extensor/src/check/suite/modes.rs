@@ -53,6 +53,36 @@ impl Subject<'_> {
         Ok(jvp(f, &chosen(x, by), &chosen(tangents, by))?.1)
     }
 
+    /// The gradients of `Σ w·ẏ` for the derivatives `ẏ` along tangents of some of the inputs alone:
+    /// reverse over forward.
+    pub fn reverse_over_forward(
+        &self,
+        x: &[Tensor],
+        [weights, tangents]: [&[Tensor]; 2],
+        by: &[usize],
+    ) -> Result<Vec<Tensor>> {
+        let f = |x: &Vec<Tensor>| self.along(x, tangents, by);
+        vjp(f, &x.to_vec())?.1.call_once(&weights.to_vec())
+    }
+
+    /// The second derivatives along tangents, and then along others, of some of the inputs alone:
+    /// forward over forward.
+    pub fn forward_over_forward(
+        &self,
+        x: &[Tensor],
+        [tangents, others]: [&[Tensor]; 2],
+        by: &[usize],
+    ) -> Result<Vec<Tensor>> {
+        let f = |part: &Vec<Tensor>| self.along(&with(x, by, part), tangents, by);
+        Ok(jvp(f, &chosen(x, by), &chosen(others, by))?.1)
+    }
+
+    /// The derivatives along tangents of some of the inputs alone.
+    fn along(&self, x: &[Tensor], tangents: &[Tensor], by: &[usize]) -> Result<Vec<Tensor>> {
+        let f = |part: &Vec<Tensor>| self.results(&with(x, by, part));
+        Ok(jvp(f, &chosen(x, by), &chosen(tangents, by))?.1)
+    }
+
     /// The gradients of `Σ v·g` for the gradients `g` for some of the inputs alone: reverse over
     /// reverse.
     pub fn reverse_over_reverse(
@@ -106,22 +136,25 @@ struct Known {
     weights: Vec<Tensor>,
     /// Tangents for the inputs differentiated by.
     tangents: Vec<Tensor>,
+    /// Others, for second derivatives along two of them.
+    others: Vec<Tensor>,
 }
 
 impl Known {
     /// All of it as one list.
     fn flat(&self) -> Vec<Tensor> {
-        [&self.inputs[..], &self.outputs, &self.weights, &self.tangents].concat()
+        [&self.inputs[..], &self.outputs, &self.weights, &self.tangents, &self.others].concat()
     }
 
     /// From such a list, with as many of each as there are here.
     fn refilled(&self, flat: &[Tensor]) -> Known {
         let (inputs, rest) = flat.split_at(self.inputs.len());
         let (outputs, rest) = rest.split_at(self.outputs.len());
-        let (weights, tangents) = rest.split_at(self.weights.len());
-        let [inputs, outputs, weights, tangents] =
-            [inputs, outputs, weights, tangents].map(<[Tensor]>::to_vec);
-        Known { inputs, outputs, weights, tangents }
+        let (weights, rest) = rest.split_at(self.weights.len());
+        let (tangents, others) = rest.split_at(self.tangents.len());
+        let [inputs, outputs, weights, tangents, others] =
+            [inputs, outputs, weights, tangents, others].map(<[Tensor]>::to_vec);
+        Known { inputs, outputs, weights, tangents, others }
     }
 }
 
@@ -153,6 +186,16 @@ const FORWARD_OVER_REVERSE: Derivative = |op, wanted, known, by| {
     subject.forward_over_reverse(&subject.moving(), [&known.weights, &known.tangents], by)
 };
 
+const REVERSE_OVER_FORWARD: Derivative = |op, wanted, known, by| {
+    let subject = Subject { op, inputs: &known.inputs, wanted };
+    subject.reverse_over_forward(&subject.moving(), [&known.weights, &known.tangents], by)
+};
+
+const FORWARD_OVER_FORWARD: Derivative = |op, wanted, known, by| {
+    let subject = Subject { op, inputs: &known.inputs, wanted };
+    subject.forward_over_forward(&subject.moving(), [&known.tangents, &known.others], by)
+};
+
 const REVERSE_OVER_REVERSE: Derivative = |op, wanted, known, of| {
     let subject = Subject { op, inputs: &known.inputs, wanted };
     subject.reverse_over_reverse(&subject.moving(), [&known.weights, &known.tangents], of)
@@ -165,7 +208,8 @@ impl<'a> Place<'a> {
         let wanted = wanted(op, &inputs, &outputs);
         let moving = Subject { op, inputs: &inputs, wanted: &wanted }.moving();
         let weights = random_like(key.fold_in(3), results(op, &outputs))?;
-        let tangents = random_like(key.fold_in(4), &moving)?;
+        let [tangents, others] = [4, 6].map(|n| random_like(key.fold_in(n), &moving));
+        let (tangents, others) = (tangents?, others?);
         let wide = cast_floats(&inputs, DType::F64)?;
         let exact = forward(op, &wide)?;
         // What the f64 operation's outputs have for a dtype is not always f64.
@@ -194,8 +238,9 @@ impl<'a> Place<'a> {
                 outputs: like(&outputs)?,
                 weights: like(&weights)?,
                 tangents: cast_floats(&tangents, DType::F64)?,
+                others: cast_floats(&others, DType::F64)?,
             },
-            known: Known { inputs, outputs, weights, tangents },
+            known: Known { inputs, outputs, weights, tangents, others },
             dtype,
             key: key.fold_in(5),
         })
@@ -245,8 +290,7 @@ impl<'a> Place<'a> {
     fn as_the_derivative(&self, by: &[usize]) -> Result<Option<String>> {
         let subject = Subject { op: self.op, inputs: &self.known.inputs, wanted: &self.wanted };
         let moving = subject.moving();
-        let f = |part: &Vec<Tensor>| subject.results(&with(&moving, by, part));
-        let (_, found) = jvp(f, &chosen(&moving, by), &chosen(&self.known.tangents, by))?;
+        let found = subject.along(&moving, &self.known.tangents, by)?;
         Ok(bit_differences(&found, &self.found(FORWARD, by)?))
     }
 }
@@ -283,6 +327,8 @@ pub(super) fn check(
     if order > 1 && op.record().order > 1 && main {
         derivatives.push(("forward over reverse", (2, FORWARD_OVER_REVERSE)));
         derivatives.push(("reverse over reverse", (2, REVERSE_OVER_REVERSE)));
+        derivatives.push(("reverse over forward", (2, REVERSE_OVER_FORWARD)));
+        derivatives.push(("forward over forward", (2, FORWARD_OVER_FORWARD)));
     }
     for (mode, derivative) in derivatives {
         let mut parts = Vec::new();
@@ -294,8 +340,9 @@ pub(super) fn check(
             }
             parts.push(got);
         }
-        // In f64 all of them together were compared with differences.
-        if dtype == DType::F64 && parts.len() > 1 {
+        // In f64 all of them together were compared with differences. Second derivatives along two
+        // tangents are no sum of those along one.
+        if dtype == DType::F64 && parts.len() > 1 && mode != "forward over forward" {
             let sum = match mode {
                 "reverse mode" => Ok(parts.split_off(1).concat()),
                 _ => added(&parts[1..]),

@@ -61,34 +61,67 @@ pub(super) fn check(
     if !sample.smooth {
         return Ok(found);
     }
-    let both = || -> Result<std::result::Result<f64, String>> {
-        let (n, m) = (moving.len(), weights.len());
-        let answer = |all_arguments: &[Tensor]| {
-            let (x, rest) = all_arguments.split_at(n);
-            let (weights, factors) = rest.split_at(m);
-            subject.reverse_over_reverse(x, [weights, factors], &all)
+    let terms = Terms::of(op, &sample.inputs, &outputs, &wanted).map_err(words)?;
+    let terms = terms.backward.iter().fold(terms.forward, |most, &t| most.max(t));
+    let (n, m) = (moving.len(), weights.len());
+    let others = random_like(key.fold_in(6), &moving).map_err(words)?;
+    let beside = |answer: &dyn Fn([&[Tensor]; 4]) -> Result<Vec<Tensor>>,
+                  found: Result<Vec<Tensor>>,
+                  mode: &str| {
+        let answer = |all: &[Tensor]| {
+            let (x, rest) = all.split_at(n);
+            let (weights, rest) = rest.split_at(m);
+            let (factors, others) = rest.split_at(n);
+            answer([x, weights, factors, others])
         };
-        let terms = Terms::of(op, &sample.inputs, &outputs, &wanted)?;
-        let arguments = [moving.clone(), weights.clone(), factors.clone()].concat();
+        let arguments = [&moving[..], &weights, &factors, &others].concat();
         let question = Question {
             moved: vec![true; arguments.len()],
             mixing: true,
             least: natural(sample.far, [&gradients, &factors, &moving, &weights]),
             answer: &answer,
             arguments,
-            terms: terms.backward.iter().fold(terms.forward, |most, &t| most.max(t)),
+            terms,
             singular: false,
             sum: true,
             order: 2,
             dtype: DType::F64,
             key: key.fold_in(5),
         };
-        let found = subject.forward_over_reverse(&moving, [&weights, &factors], &all)?;
-        let judged = question.judge(&found)?;
-        Ok(judged.map_err(|e| format!("forward over reverse is not reverse over reverse: {e}")))
+        let judged = found.and_then(|found| question.judge(&found));
+        let judged = judged.unwrap_or_else(|e| Err(e.to_string()));
+        judged.map_err(|e| format!("{mode} is not reverse over reverse: {e}"))
     };
-    log.measure("both Hessians", place, both().unwrap_or_else(|e| Err(e.to_string())));
+    let hessian = |[x, weights, factors, _]: [&[Tensor]; 4]| {
+        subject.reverse_over_reverse(x, [weights, factors], &all)
+    };
+    // Along tangents from both sides.
+    let bent = |at: [&[Tensor]; 4]| Ok(vec![dot(&hessian(at)?, at[3])?]);
+    let both = [&weights[..], &factors];
+    let mixed = subject.forward_over_reverse(&moving, both, &all);
+    let verdicts = [
+        beside(&hessian, mixed, "forward over reverse"),
+        beside(&hessian, subject.reverse_over_forward(&moving, both, &all), "reverse over forward"),
+        {
+            let found = subject.forward_over_forward(&moving, [&factors, &others], &all);
+            let found = found.and_then(|found| Ok(vec![dot(&found, &weights)?]));
+            beside(&bent, found, "forward over forward")
+        },
+    ];
+    for verdict in verdicts {
+        log.measure("all Hessians", place, verdict);
+    }
     Ok(found)
+}
+
+/// `Σ a·b` over lists of tensors.
+fn dot(a: &[Tensor], b: &[Tensor]) -> Result<Tensor> {
+    let mut total = 0.0;
+    for (a, b) in a.iter().zip(b) {
+        let pairs = a.to_f64_vec().into_iter().zip(b.to_f64_vec());
+        total += pairs.map(|(a, b)| a * b).sum::<f64>();
+    }
+    Tensor::scalar_of(total, DType::F64)
 }
 
 /// A sample that the record says has a kink has one: the one-sided differences of the function or of
