@@ -93,7 +93,9 @@ impl Check<'_> {
             drawn.push((speeds, inputs.join(", ")));
         }
         let places = drawn.iter().map(|(speeds, inputs)| {
-            let moved = speeds.iter().flatten().filter(|v| **v != 0.0).count();
+            // Elements that move fast count for as many: so does what each of them may be wrong by.
+            let moved = speeds.iter().flatten().filter(|v| **v != 0.0).map(|v| v.abs().max(1.0));
+            let moved = moved.sum::<f64>().ceil() as usize;
             let inputs = inputs.clone();
             let place = Place::Direction { inputs };
             (Line::Direction(speeds), self.project(speeds), place, moved)

@@ -19,8 +19,8 @@
 //!
 //! Differences are taken in `f64` whatever the dtype, so that a kernel's own rounding is measured and
 //! not the difference quotient's; in the inputs' own dtype on request. `n` is the length of the sum that the derivative is:
-//! the number of outputs that a step in the element moves, counted while differences are taken. A
-//! sum of `n` terms is uncertain by up to `n` roundings of their size; that, and nothing else, is
+//! the number of outputs that a step in the element moves, counted while differences are taken; in a
+//! direction, that of the elements moved, each as often as it moves faster than 1. A sum of `n` terms is uncertain by up to `n` roundings of their size; that, and nothing else, is
 //! allowed for.
 //!
 //! A plain central difference with ε = 1e-5 carries an error of about 1e-11 from either side,

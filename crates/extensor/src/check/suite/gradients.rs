@@ -43,7 +43,8 @@ pub(super) fn check(
     let key = Key::new(seed).fold_in(number as u64);
     log.measure("adjoint", place, adjoint(op, sample, &outputs, &wanted, key));
     if !sample.smooth {
-        return Ok(found);
+        let ends = pair.ends(inputs, key.fold_in(3)).map_err(|e| e.to_string())?;
+        return Ok(if ends { Found::Kink } else { found });
     }
     let fast = pair.report(inputs, &options(Mode::Fast, !sample.far));
     log.measure("directions", place, judged(&fast));
@@ -117,10 +118,34 @@ impl Pair<'_> {
         backward(self.op, grads, x, &forward(self.op, x)?, self.wanted)
     }
 
+    /// Whether the function ends here: beside the point, all inputs moved at once, it has no value.
+    fn ends(&self, inputs: &[Tensor], key: Key) -> Result<bool> {
+        const STEP: f64 = 1e-6;
+        let y = forward_results(self.op, inputs)?;
+        let ways = random_like(key, inputs)?;
+        for step in [STEP, -STEP] {
+            let mut moved = inputs.to_vec();
+            for (i, way) in ways.iter().enumerate().filter(|(i, _)| self.wanted[*i]) {
+                moved[i] = ops::add(&inputs[i], &ops::multiply(way, &crate::tensor(step))?)?;
+            }
+            if lost(&y, &forward_results(self.op, &moved)?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn report(&self, inputs: &[Tensor], options: &Options) -> Result<Report> {
         let f = |x: &[Tensor]| forward_results(self.op, x);
         check_pair(&f, &|grads, x| self.pull(grads, x), inputs, options)
     }
+}
+
+/// Whether a number is missing beside these: there is one in `y` where `beside` has none.
+fn lost(y: &[Tensor], beside: &[Tensor]) -> bool {
+    let pairs =
+        y.iter().zip(beside).flat_map(|(a, b)| a.to_f64_vec().into_iter().zip(b.to_f64_vec()));
+    pairs.into_iter().any(|(a, b)| a.is_finite() && b.is_nan())
 }
 
 /// `<w, Jv> = <Jᵀw, v>`, to rounding: the forward derivative and the gradient are one map.
