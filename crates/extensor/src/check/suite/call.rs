@@ -22,6 +22,21 @@ pub(super) fn forward_results(op: &dyn Operation, inputs: &[Tensor]) -> Result<V
     Ok(results(op, &forward(op, inputs)?).to_vec())
 }
 
+/// The inputs, those wanted moved along `ways`, `step` times as far.
+pub(super) fn moved(
+    inputs: &[Tensor],
+    wanted: &[bool],
+    ways: &[Tensor],
+    step: f64,
+) -> Result<Vec<Tensor>> {
+    let all = inputs.iter().zip(ways).zip(wanted);
+    let moved = all.map(|((x, way), &wanted)| match wanted {
+        true => ops::add(x, &ops::multiply(way, &crate::tensor(step))?),
+        false => Ok(x.clone()),
+    });
+    moved.collect()
+}
+
 /// The gradients for the inputs wanted.
 pub(super) fn backward(
     op: &dyn Operation,

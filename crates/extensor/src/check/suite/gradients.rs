@@ -1,6 +1,6 @@
 //! An operation's gradient against differences, the Taylor remainder and its own forward mode.
 
-use super::call::{backward, describe, forward, forward_results, results, wanted};
+use super::call::{backward, describe, forward, forward_results, moved, results, wanted};
 use super::{Log, Verdict};
 use crate::check::bits::bit_differences;
 use crate::check::function::inner;
@@ -124,11 +124,7 @@ impl Pair<'_> {
         let y = forward_results(self.op, inputs)?;
         let ways = random_like(key, inputs)?;
         for step in [STEP, -STEP] {
-            let mut moved = inputs.to_vec();
-            for (i, way) in ways.iter().enumerate().filter(|(i, _)| self.wanted[*i]) {
-                moved[i] = ops::add(&inputs[i], &ops::multiply(way, &crate::tensor(step))?)?;
-            }
-            if lost(&y, &forward_results(self.op, &moved)?) {
+            if lost(&y, &forward_results(self.op, &moved(inputs, self.wanted, &ways, step)?)?) {
                 return Ok(true);
             }
         }

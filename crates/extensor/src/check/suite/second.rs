@@ -1,6 +1,6 @@
 //! Second derivatives in `f64`, against differences of the first and against each other.
 
-use super::call::{Terms, describe, forward, results, wanted};
+use super::call::{Terms, describe, forward, forward_results, moved, results, wanted};
 use super::gradients::{Found, settled};
 use super::modes::Subject;
 use super::precision::{Question, natural};
@@ -36,7 +36,9 @@ pub(super) fn check(
     // At a singular point the gradient is a convention, and has nothing to do with those beside it.
     let gradients = subject.gradient(&moving, &weights, &all).map_err(words)?;
     let largest = gradients.iter().flat_map(Tensor::to_f64_vec).fold(0.0f64, |m, g| m.max(g.abs()));
-    if !sample.smooth && largest > SINGULAR {
+    if !sample.smooth
+        && (largest > SINGULAR || is_steep(op, sample, &wanted, key).map_err(words)?)
+    {
         return Ok(Found::Kink);
     }
     // The gradient is a function like any other: its pullback is held against its differences.
@@ -112,6 +114,28 @@ pub(super) fn check(
         log.measure("all Hessians", place, verdict);
     }
     Ok(found)
+}
+
+/// Whether the function is steeper the nearer one looks, as a root is at 0.
+fn is_steep(op: &dyn Operation, sample: &Sample, wanted: &[bool], key: Key) -> Result<bool> {
+    const STEPS: [f64; 2] = [1e-3, 1e-11];
+    let numbers = |y: Vec<Tensor>| y.iter().flat_map(Tensor::to_f64_vec).collect::<Vec<f64>>();
+    let here = numbers(forward_results(op, &sample.inputs)?);
+    let ways = random_like(key.fold_in(7), &sample.inputs)?;
+    for sign in [1.0, -1.0] {
+        let mut slopes = Vec::new();
+        for step in STEPS {
+            let moved = moved(&sample.inputs, wanted, &ways, sign * step)?;
+            let there = numbers(forward_results(op, &moved)?).into_iter().zip(&here);
+            slopes.push(there.map(|(there, here)| (there - here).abs() / step).collect::<Vec<_>>());
+        }
+        // More than the rounding of numbers of about 1.
+        let steeper = |(far, near): (&f64, &f64)| *near > 1e-3 && *near > 1.5 * far;
+        if slopes[0].iter().zip(&slopes[1]).any(steeper) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// `Σ a·b` over lists of tensors.
