@@ -181,14 +181,16 @@ impl Question<'_> {
         let want =
             if self.singular && exact.is_finite() { exact.clamp(-limit, limit) } else { exact };
         let unit = dtype.epsilon().max(self.dtype.epsilon());
-        let steps = match self.dtype {
-            _ if self.order > 1 => TWICE,
-            DType::F16 | DType::BF16 => ENDS,
-            _ => STEPS,
+        let root = self.terms.sqrt();
+        let (steps, terms) = match self.dtype {
+            _ if self.order > 1 => (TWICE, root),
+            // They are added up in f32.
+            DType::F16 | DType::BF16 => (ENDS, 1.0),
+            _ => (STEPS, root),
         };
         // What is too small to be held on the way is lost, and may have been multiplied then.
         let lost = smallest(dtype).max(smallest(self.dtype)) * (1.0 + self.terms) * factor;
-        (want, unit * steps * (want.abs() + self.terms.sqrt() * size) + lost)
+        (want, unit * steps * (want.abs() + terms * size) + lost)
     }
 }
 
