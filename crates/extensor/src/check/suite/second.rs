@@ -12,6 +12,9 @@ use crate::operation::{Operation, input_name};
 use crate::samples::Sample;
 use crate::{DType, Key, Result, Tensor};
 
+/// A second derivative from inputs, weights, tangents and other tangents.
+type Answer<'a> = &'a dyn Fn([&[Tensor]; 4]) -> Result<Vec<Tensor>>;
+
 /// A gradient as large as this at a kink is the convention for a singular point.
 const SINGULAR: f64 = 1e6;
 
@@ -67,9 +70,7 @@ pub(super) fn check(
     let terms = terms.backward.iter().fold(terms.forward, |most, &t| most.max(t));
     let (n, m) = (moving.len(), weights.len());
     let others = random_like(key.fold_in(6), &moving).map_err(words)?;
-    let beside = |answer: &dyn Fn([&[Tensor]; 4]) -> Result<Vec<Tensor>>,
-                  found: Result<Vec<Tensor>>,
-                  mode: &str| {
+    let beside = |answer: Answer, found: Result<Vec<Tensor>>, mode: &str| {
         let answer = |all: &[Tensor]| {
             let (x, rest) = all.split_at(n);
             let (weights, rest) = rest.split_at(m);
