@@ -1,5 +1,7 @@
 """Many elements to one: sums, means, extremes; and sums on the way."""
 
+import builtins
+
 from .. import _core, ops
 from .common import axes_in, axis_in, tensor
 from .manipulation import concat
@@ -136,6 +138,6 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     if len(parts) > 1:
         x = concat(parts, axis=axis)
     operation = ops.not_equal if x.dtype.kind == "b" else ops.subtract
-    for _ in range(min(n, x.shape[axis])):
+    for _ in range(builtins.min(n, x.shape[axis])):
         x = operation(ops.slice(x, axis, 1, None), ops.slice(x, axis, 0, -1))
     return x
