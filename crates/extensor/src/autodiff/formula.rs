@@ -8,7 +8,9 @@ use crate::record::{Class, Input, Needs, Record};
 use crate::tensor::{broadcast, match_float};
 use crate::{DType, Error, Result, Tensor, ops};
 use extensor_kernels::interpret;
-use extensor_kernels::program::Program;
+use extensor_kernels::number::Number;
+use extensor_kernels::program::{Program, Step};
+use extensor_kernels::symbol::Symbol;
 use extensor_kernels::view::View;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
@@ -16,8 +18,55 @@ use std::sync::Arc;
 /// What a formula gives on tensors, of which some may be traced: the result can be differentiated
 /// any number of times.
 pub(crate) fn formula(program: Program, inputs: &[&Tensor], spec: Spec) -> Result<Tensor> {
+    let read = variables(&program);
+    let constant = [inputs[0].primal()];
+    let (program, inputs) = match read.len() {
+        0 => (reading(&program, &[0]), SmallVec::<[&Tensor; 4]>::from_slice(&constant)),
+        n if n == inputs.len() => (program, inputs.iter().copied().collect()),
+        _ => (reading(&program, &read), read.iter().map(|&k| inputs[k]).collect()),
+    };
     let op = Mapped { program: Arc::new(program), dtype: spec.dtype };
-    ops::broadcast_to(&apply_one(&op, inputs)?, &spec.shape)
+    ops::broadcast_to(&apply_one(&op, &inputs)?, &spec.shape)
+}
+
+/// The variables that a program's result or its derivatives depend on. The others must not be
+/// inputs: what depends on them would seem to be differentiable by them, over and over again.
+fn variables(program: &Program) -> Vec<usize> {
+    let mut reached = vec![false; program.steps.len()];
+    reached[program.result] = true;
+    let mut read = Vec::new();
+    for (at, step) in program.steps.iter().enumerate().rev().filter(|(at, _)| *at <= program.result)
+    {
+        if !reached[at] {
+            continue;
+        }
+        match *step {
+            Step::Variable(k) => read.push(k),
+            Step::Like(_, smooth) => reached[smooth] = true,
+            _ => {}
+        }
+        step.operands().for_each(|operand| reached[operand] = true);
+    }
+    read.sort_unstable();
+    read.dedup();
+    read
+}
+
+/// The program as one of these variables alone.
+fn reading(program: &Program, kept: &[usize]) -> Program {
+    Program::record(kept.len(), |variables| {
+        let mut values: Vec<Symbol> = Vec::with_capacity(program.steps.len());
+        for step in &program.steps {
+            values.push(match *step {
+                Step::Variable(k) => match kept.iter().position(|&kept| kept == k) {
+                    Some(at) => variables[at],
+                    None => variables[0].lit(0.0),
+                },
+                _ => Symbol::repeat(step, &values),
+            });
+        }
+        values[program.result]
+    })
 }
 
 /// A formula as an operation of tensors that broadcast.
