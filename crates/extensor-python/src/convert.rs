@@ -127,7 +127,7 @@ pub fn array(value: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     shared(value, None)?.map(|found| found.tensor(value.py(), None)).transpose()
 }
 
-/// A tensor of ours, or over another library's array if the object is one, shared for now; with `copy`
+/// A tensor of ours, or over another library's array if the object is one, not copied here; with `copy`
 /// false an array that would have to be copied is an error.
 pub fn shared(value: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Option<Imported>> {
     if let Ok(tensor) = value.cast::<PyTensor>() {
