@@ -311,6 +311,18 @@ mod tests {
     }
 
     #[test]
+    fn a_total_keeps_what_is_rounded_off_unless_it_is_infinite() {
+        let total = |terms: &[f64]| {
+            let mut total = Total::NOTHING;
+            terms.iter().for_each(|&x| total.add(x));
+            total.value()
+        };
+        assert_eq!(total(&[1e20, 3.0, 5.0, -1e20]), 8.0);
+        assert_eq!(total(&[1.0, f64::INFINITY, 2.0]), f64::INFINITY);
+        assert!(total(&[1.0, f64::NAN, 2.0]).is_nan());
+    }
+
+    #[test]
     fn the_logarithm_at_a_lone_largest_number_is_exact_however_small() {
         let mut y = [0f64; 3];
         rows(&LogSoftmax, 1, [&[1000.0, 900.0, -1000.0][..]], [&mut y[..]]);

@@ -306,18 +306,90 @@ fn normalisations_are_right_for_the_largest_and_the_smallest_numbers() {
 fn normalising_equal_numbers_without_eps_gives_beta_and_finite_gradients() {
     for dtype in DType::FLOATS {
         for g in [1.0, -2.5, dtype.max_finite(), 1e-7] {
-            let x = Tensor::full([2, 3, 4], 0.1, dtype).unwrap();
-            let g = cast(&tensor([[[g, 0.0, -g, g / 2.0]; 3]; 2]), dtype).unwrap();
-            let factor = Tensor::ones([3], dtype).unwrap();
-            let beta = Tensor::full([3], 0.5, dtype).unwrap();
-            let y = extensor::group_norm(&x, Some(&factor), Some(&beta), 3, 0.0).unwrap();
-            assert!(y.to_f64_vec().iter().all(|y| (y - 0.5).abs() < 1e-4), "{y:?}");
-            let layer = extensor::layer_norm_backward(&g, &x, None, &[4], 0.0).unwrap();
-            let rms = extensor::rms_norm_backward(&g, &x.zeros_like().unwrap(), None, &[4], 0.0);
-            let group = extensor::group_norm_backward(&g, &x, Some(&factor), 3, 0.0).unwrap();
-            for d in [layer.0, layer.1, rms.unwrap().0, group.0] {
-                assert!(d.to_f64_vec().iter().all(|d| d.is_finite()), "{d:?} in {dtype}");
-            }
+            // Short rows and long ones.
+            normalise_equal_numbers(g, 4, dtype);
+            normalise_equal_numbers(g, 200, dtype);
         }
+    }
+}
+
+fn normalise_equal_numbers(g: f64, len: usize, dtype: DType) {
+    let x = Tensor::full([2, 3, len], 0.1, dtype).unwrap();
+    let mut values = vec![0.0; len];
+    values[..4].copy_from_slice(&[g, 0.0, -g, g / 2.0]);
+    let g = extensor::broadcast_to(&row(&values, dtype), x.shape()).unwrap().contiguous().unwrap();
+    let factor = Tensor::ones([3], dtype).unwrap();
+    let beta = Tensor::full([3], 0.5, dtype).unwrap();
+    let y = extensor::group_norm(&x, Some(&factor), Some(&beta), 3, 0.0).unwrap();
+    assert!(y.to_f64_vec().iter().all(|y| (y - 0.5).abs() < 1e-4), "{y:?}");
+    let many = Tensor::ones([len], dtype).unwrap();
+    let zeros = x.zeros_like().unwrap();
+    let layer = |gamma| extensor::layer_norm_backward(&g, &x, gamma, &[len], 0.0).unwrap().0;
+    let rms = |gamma| extensor::rms_norm_backward(&g, &zeros, gamma, &[len], 0.0).unwrap().0;
+    let group = extensor::group_norm_backward(&g, &x, Some(&factor), 3, 0.0).unwrap().0;
+    // The inverse of a deviation of 0 is 10¹⁰, and what would overflow is the largest number.
+    let limit = dtype.max_finite();
+    let held = |v: f64| (v * 1e10).clamp(-limit, limit);
+    let values = g.to_f64_vec();
+    let mean = values[..len].iter().sum::<f64>() / len as f64;
+    for (d, mean) in [
+        (layer(None), mean),
+        (layer(Some(&many)), mean),
+        (group, mean),
+        (rms(None), 0.0),
+        (rms(Some(&many)), 0.0),
+    ] {
+        for (d, g) in d.to_f64_vec().iter().zip(&values) {
+            let want = held(g - mean);
+            let off = (d - want).abs() / want.abs().max(1.0);
+            assert!(
+                off <= 2.0 * dtype.epsilon(),
+                "{d}, expected {want}, in {dtype}, {len} numbers"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_class_that_cannot_be_moves_no_loss_that_does_not_ask_for_it() {
+    // The second class of the first row is impossible, and its target is 0.
+    let x = tensor([[0.0, f64::NEG_INFINITY, 0.0], [1.0, 2.0, 3.0]]);
+    let t = tensor([[0.5, 0.0, 0.5], [0.2, 0.3, 0.5]]);
+    let none = extensor::Reduce::None;
+    let loss = |t: &Tensor| extensor::cross_entropy(&x, t, 0.0, none);
+    assert!(loss(&t).unwrap().to_f64_vec().iter().all(|v| v.is_finite()));
+    let along = tensor([[1.0, 0.0, -1.0], [0.5, 0.0, -0.5]]);
+    let moved = extensor::autodiff::jvp(loss, &t, &along).unwrap().1.to_f64_vec();
+    assert!(moved[0] == 0.0 && (moved[1] - 1.0).abs() < 1e-14, "{moved:?}");
+    let (_, pull) = extensor::autodiff::vjp(loss, &t).unwrap();
+    let pulled = pull.call(&tensor([0.0, 1.0])).unwrap().to_f64_vec();
+    assert_eq!(pulled[..3], [0.0; 3]);
+}
+
+#[test]
+fn a_loss_whose_slope_overflows_has_an_infinite_gradient() {
+    for dtype in [DType::F32, DType::F64] {
+        let most = dtype.max_finite();
+        let (x, t) = (row(&[most, -most, 1.0], dtype), row(&[-most, most, 0.0], dtype));
+        let g = row(&[1.0; 3], dtype);
+        let none = extensor::Reduce::None;
+        let (dx, dt) = extensor::mean_squared_error_backward(&g, &x, &t, none).unwrap();
+        assert_eq!(dx.to_f64_vec(), [f64::INFINITY, f64::NEG_INFINITY, 2.0], "{dtype}");
+        assert_eq!(dt.to_f64_vec(), [f64::NEG_INFINITY, f64::INFINITY, -2.0], "{dtype}");
+    }
+}
+
+#[test]
+fn a_spread_is_differentiated_from_the_mean_that_no_float_is() {
+    // The mean is 10¹⁶ + 4/3, between two floats.
+    let x = tensor([1e16, 1e16 + 2.0, 1e16 + 2.0]);
+    let want = [-8.0 / 9.0, 4.0 / 9.0, 4.0 / 9.0];
+    let found = extensor::variance_backward(&tensor(1.0), &x, .., 0, false).unwrap().to_f64_vec();
+    let y = extensor::std(&x, .., 0, false).unwrap();
+    let deviation = y.to_f64_vec()[0];
+    let roots = extensor::std_backward(&tensor(1.0), &x, &y, .., 0, false).unwrap().to_f64_vec();
+    for i in 0..3 {
+        assert!((found[i] - want[i]).abs() < 1e-14, "{found:?}");
+        assert!((roots[i] - want[i] / (2.0 * deviation)).abs() < 1e-14, "{roots:?}");
     }
 }

@@ -149,3 +149,17 @@ fn after_an_interruption_everything_computes_as_before() {
     let total = extensor::sum(&x, .., false).unwrap().item::<f64>().unwrap();
     assert_eq!(total, 1e6 * (1e6 - 1.0) / 2.0);
 }
+
+#[test]
+fn a_padding_that_cannot_be_computed_with_is_named_whichever_axis_has_it() {
+    let (x, weight) = (Tensor::ones([1, 1, 4, 4], DType::F32).unwrap(), [1, 1, 3, 3]);
+    let weight = Tensor::ones(weight, DType::F32).unwrap();
+    for padding in [[1usize << 62, 0], [0, 1 << 62]] {
+        let made = extensor::conv_transpose2d(&x, &weight, None, 1, padding, 0, 1, 1);
+        let error = made.unwrap_err().to_string();
+        assert!(error.contains("sizes that can be computed with"), "{padding:?}: {error}");
+    }
+    let made = extensor::conv_transpose2d(&x, &weight, None, 1, 9, 0, 1, 1);
+    let error = made.unwrap_err().to_string();
+    assert!(error.contains("padding leaves at least one element"), "{error}");
+}

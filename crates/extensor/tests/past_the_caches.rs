@@ -80,3 +80,32 @@ fn a_sum_over_a_large_tensor_has_the_same_bits_however_it_is_read() -> Result<()
     }
     Ok(())
 }
+
+/// Whole numbers, whose sums and products are exact.
+fn whole(key: u64, shape: &[usize]) -> Result<Tensor> {
+    floor(&Key::new(key).uniform(shape, -4.0, 4.0, DType::F32)?)
+}
+
+#[test]
+fn every_position_of_a_convolution_with_many_channels_gets_its_bias() -> Result<()> {
+    let (weight, bias) = (whole(4, &[512, 2, 3, 3])?, whole(5, &[512])?);
+    let (column, exact) = (reshape(&bias, [512, 1, 1])?, Tolerance::new(0.0, 0.0));
+    // Many small images in one product, and one large one.
+    for (images, side) in [(80, 7), (1, 70)] {
+        let x = whole(6, &[images, 2, side, side])?;
+        for stride in [1, 2] {
+            let plain = conv2d(&x, &weight, None, stride, 1, 1, 1)?;
+            let moved = conv2d(&x, &weight, Some(&bias), stride, 1, 1, 1)?;
+            let want = add(&plain, &column)?;
+            assert!(moved.allclose(&want, exact), "{images} × {side}², stride {stride}");
+        }
+        let x = whole(7, &[images, 1, side, side])?;
+        let weight = reshape(&weight, [1, 1024, 3, 3])?;
+        let bias = concatenate(&[bias.clone(), bias.clone()], 0)?;
+        let plain = conv_transpose2d(&x, &weight, None, 2, 1, 1, 1, 1)?;
+        let moved = conv_transpose2d(&x, &weight, Some(&bias), 2, 1, 1, 1, 1)?;
+        let column = reshape(&bias, [1024, 1, 1])?;
+        assert!(moved.allclose(&add(&plain, &column)?, exact), "{images} × {side}², transposed");
+    }
+    Ok(())
+}

@@ -492,3 +492,28 @@ fn every_bad_call_is_refused_with_the_sentence_that_the_record_promises() -> Any
     assert!(wrong.contains("output has shape [1, 3], expected [3]"), "{wrong}");
     Ok(())
 }
+
+#[test]
+fn a_mean_is_right_where_the_sum_of_many_overflows() -> Anything {
+    // Enough numbers for several threads, along either axis and both.
+    let x = Tensor::full([1009, 211], 1.5e308, DType::F64)?;
+    for axes in [Axes::from(..), Axes::from(0), Axes::from(1)] {
+        let means = mean(&x, axes, false)?;
+        for m in means.to_vec::<f64>()? {
+            assert!((m / 1.5e308 - 1.0).abs() < 1e-14, "{m:e}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn running_sums_of_16_bits_are_rounded_once_however_close_to_a_tie() -> Anything {
+    // Just above the middle between 1 and the next number.
+    for (dtype, half, least, want) in
+        [(DType::BF16, -8, -30, 1.0 + 2f64.powi(-7)), (DType::F16, -11, -24, 1.0 + 2f64.powi(-10))]
+    {
+        let x = cast(&tensor([1.0, 2f64.powi(half), 2f64.powi(least)]), dtype)?;
+        assert_eq!(cumsum(&x, 0)?.to_f64_vec(), [1.0, 1.0, want], "{dtype}");
+    }
+    Ok(())
+}

@@ -6,11 +6,13 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Why a mutant survives, in its own words.
+/// Why mutants survive.
 #[derive(Deserialize)]
 struct Explained {
-    #[serde(default)]
-    explained: BTreeMap<String, String>,
+    /// They change no result, and are not counted.
+    same: BTreeMap<String, String>,
+    /// They could be noticed.
+    missed: BTreeMap<String, String>,
 }
 
 const EXPLAINED: &str = include_str!("../explained.toml");
@@ -74,13 +76,18 @@ pub fn markdown(
     verdicts: &BTreeMap<String, Verdict>,
     suites: &Suites,
 ) -> Result<String, String> {
-    let Explained { explained } =
+    let Explained { same, missed } =
         toml::from_str(EXPLAINED).map_err(|error| format!("explained.toml: {error}"))?;
-    if let Some(key) = explained.keys().find(|key| !mutants.iter().any(|m| m.key == **key)) {
-        return Err(format!("explained.toml explains {key:?}, which is not a mutant"));
+    for key in same.keys().chain(missed.keys()) {
+        if !mutants.iter().any(|m| m.key == *key) {
+            return Err(format!("explained.toml explains {key:?}, which is not a mutant"));
+        }
+        if let Some(by) = verdicts.get(key).and_then(|verdict| verdict.caught.as_ref()) {
+            return Err(format!("explained.toml explains {key:?}, which {by} catches"));
+        }
     }
-    let tried: Vec<(&Mutant, &Verdict)> =
-        mutants.iter().filter_map(|m| Some((m, verdicts.get(&m.key)?))).collect();
+    let tried = mutants.iter().filter_map(|m| Some((m, verdicts.get(&m.key)?)));
+    let (alike, tried): (Vec<_>, Vec<_>) = tried.partition(|(m, _)| same.contains_key(&m.key));
     let (mut total, mut rules) = (Count::default(), Count::default());
     let mut places: BTreeMap<&str, Count> = BTreeMap::new();
     let mut kinds: BTreeMap<&str, Count> = BTreeMap::new();
@@ -104,13 +111,16 @@ pub fn markdown(
     );
     let caught = percent(total.all() - total.survived, total.all());
     let by_check = percent(rules.check, rules.all());
+    let with_points = percent(rules.check + rules.points, rules.all());
     let (seconds, work) = suites.check;
     let _ = write!(
         text,
         "{} mutants, of which {caught} are caught; of the {} in rules and formulas, {by_check} by `extensor check` \
-         alone. Without a mutant that takes {seconds:.0} s in the build with all switches, {work:.0} s of all processors.\n\n",
+         alone (with `--points`, {with_points}). Without a mutant that takes {seconds:.0} s in the build with all \
+         switches, {work:.0} s of all processors. {} more change no result, and are not counted.\n\n",
         total.all(),
-        rules.all()
+        rules.all(),
+        alike.len()
     );
     places.insert("**all**", total);
     places.insert("**rules and formulas**", rules);
@@ -130,18 +140,28 @@ pub fn markdown(
         }
     }
     text.push_str("\n## Survivors\n");
-    let survivors = tried.iter().filter(|(_, verdict)| verdict.caught.is_none());
-    for (Mutant { key, file, line, original, changed, .. }, verdict) in survivors {
-        let why = explained.get(key).map_or("**Not explained.**", |why| why.trim());
-        let (original, changed) = (short(original), short(changed));
-        let came = match verdict.passed.as_slice() {
-            [] => "Nothing comes there.".to_string(),
-            passed => format!("What comes there: {}.", passed.join(", ")),
-        };
-        let _ = write!(
-            text,
-            "\n### {key}\n\n{file}:{line}\n```rust\n{original}\n// becomes\n{changed}\n```\n{why}\n\n{came}\n"
-        );
-    }
+    let survivors = tried.into_iter().filter(|(_, verdict)| verdict.caught.is_none());
+    survivors.for_each(|one| describe(&mut text, one, &missed));
+    text.push_str("\n## Those that change no result\n");
+    alike.into_iter().for_each(|one| describe(&mut text, one, &same));
     Ok(text)
+}
+
+/// A mutant that survived, and why.
+fn describe(
+    text: &mut String,
+    (mutant, verdict): (&Mutant, &Verdict),
+    explained: &BTreeMap<String, String>,
+) {
+    let Mutant { key, file, line, original, changed, .. } = mutant;
+    let why = explained.get(key).map_or("**Not explained.**", |why| why.trim());
+    let (original, changed) = (short(original), short(changed));
+    let came = match verdict.passed.as_slice() {
+        [] => "Nothing comes there.".to_string(),
+        passed => format!("What comes there: {}.", passed.join(", ")),
+    };
+    let _ = write!(
+        text,
+        "\n### {key}\n\n{file}:{line}\n```rust\n{original}\n// becomes\n{changed}\n```\n{why}\n\n{came}\n"
+    );
 }

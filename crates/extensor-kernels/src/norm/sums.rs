@@ -174,3 +174,17 @@ pub(super) unsafe fn wide<W: Wide>(x: &[W], i: usize) -> f64 {
     // SAFETY: the caller's promise.
     unsafe { *x.get_unchecked(i) }.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partial_sums_add_up_without_loss() {
+        let mut totals = Totals::<2>::ZERO;
+        for term in [1e20, 3.0, 5.0, -1e20] {
+            totals.add([term, -term]);
+        }
+        assert_eq!(totals.values(), [8.0, -8.0]);
+    }
+}

@@ -280,7 +280,7 @@ impl<W: RowSums> Row<W, 3, 2> for Gradients<'_> {
             let (log, kept) = (Real::log(sum), 1.0 - smoothing);
             let mut i = 0;
             while i < n {
-                dt[i] = scale * W::nearest(kept * (largest - x[i].into() + log));
+                dt[i] = scale.times(W::nearest(kept.times(largest - x[i].into() + log)));
                 i += 1;
             }
         }

@@ -1,6 +1,7 @@
 //! Running sums and products, and what both are special cases of.
 
 use super::{BLOCK, PACK, Room, TASK, in_tasks};
+use crate::cast::{round_bf16, round_f16};
 use crate::native::{Compute, Native};
 use crate::number::Real;
 use crate::par::{Shared, parallel_chunks};
@@ -48,8 +49,8 @@ macro_rules! scans {
 }
 
 scans! {
-    f16, f32: f64 = 0.0, 1.0, |s, x| s + f64::from(x), s * f64::from(x), |r| f16::from_f64(r);
-    bf16, f32: f64 = 0.0, 1.0, |s, x| s + f64::from(x), s * f64::from(x), |r| bf16::from_f64(r);
+    f16, f32: f64 = 0.0, 1.0, |s, x| s + f64::from(x), s * f64::from(x), |r| round_f16(r);
+    bf16, f32: f64 = 0.0, 1.0, |s, x| s + f64::from(x), s * f64::from(x), |r| round_bf16(r);
     f32, f32: f64 = 0.0, 1.0, |s, x| s + f64::from(x), s * f64::from(x), |r| r as f32;
     f64, f64: [f64; 2] = [0.0; 2], [1.0, 0.0], |s, x| compensated(s, x), multiplied(s, x), |r| r[0] + r[1];
     Wrapping<u8>, Wrapping<u8>: Wrapping<u8> = Wrapping(0), Wrapping(1), |s, x| s + x, s * x, |r| r;

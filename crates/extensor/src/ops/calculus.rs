@@ -5,7 +5,6 @@
 //! Denominators that are exactly 0 are ±1e-10, as in the rules of operations, in every order. This
 //! module must not know what tensors are.
 
-use super::pointwise::guard;
 use extensor_kernels::number::{Number, Real};
 use extensor_kernels::program::{Binary, Program, Step, Unary};
 use extensor_kernels::symbol::Symbol;
@@ -267,4 +266,22 @@ pub(crate) fn power_by_exponent<R: Real>(x: R, n: R) -> R {
 fn log_of_base<R: Real>(x: R) -> R {
     let (zero, one) = (x.lit(0.0), x.lit(1.0));
     R::select(zero.lt(x), x, one).log()
+}
+
+/// What stands for a denominator that is exactly 0 in a backward rule.
+const LEAST: f64 = 1e-10;
+
+/// `x`, or ±1e-10 where it is exactly 0: what backward rules put in a denominator. It is
+/// differentiated as `x` is.
+#[inline(always)]
+pub(crate) fn guard<R: Real>(x: R) -> R {
+    let zero = x.lit(0.0);
+    x + R::select(x.eq(zero), x.lit(LEAST).copysign(x), zero)
+}
+
+/// Likewise for a denominator that is never negative, such as the number under a root: −0 is 0.
+#[inline(always)]
+pub(crate) fn guard_above<R: Real>(x: R) -> R {
+    let zero = x.lit(0.0);
+    x + R::select(x.eq(zero), x.lit(LEAST), zero)
 }

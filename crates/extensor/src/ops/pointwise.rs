@@ -1,6 +1,7 @@
 //! Formulas applied to tensors, element by element: broadcasting, dtypes and memory are dealt with
 //! here, for all elementwise operations.
 
+pub(crate) use super::calculus::{guard, guard_above};
 use super::operation::{Spec, Specs, spec};
 use crate::tensor::{match_float, match_int};
 use crate::{DType, Error, Result, Shape, Tensor, autodiff, ops, tensor};
@@ -221,24 +222,6 @@ impl Formula<2> for Times {
     fn f<R: Real>(&self, [a, b]: [R; 2]) -> R {
         a.times(b)
     }
-}
-
-/// What stands for a denominator that is exactly 0 in a backward rule.
-const LEAST: f64 = 1e-10;
-
-/// `x`, or ±1e-10 where it is exactly 0: what backward rules put in a denominator. It is
-/// differentiated as `x` is.
-#[inline(always)]
-pub(crate) fn guard<R: Real>(x: R) -> R {
-    let zero = x.lit(0.0);
-    x + R::select(x.eq(zero), x.lit(LEAST).copysign(x), zero)
-}
-
-/// Likewise for a denominator that is never negative, such as the number under a root: −0 is 0.
-#[inline(always)]
-pub(crate) fn guard_above<R: Real>(x: R) -> R {
-    let zero = x.lit(0.0);
-    x + R::select(x.eq(zero), x.lit(LEAST), zero)
 }
 
 /// A gradient at a point that is `singular` or not: there it is no larger than `limit`, the largest

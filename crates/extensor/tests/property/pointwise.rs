@@ -26,17 +26,17 @@ impl Context {
         round_to(slope, working(self.dtype))
     }
 
-    /// A factor of a gradient, held in the working precision's range.
-    pub fn within(self, factor: f64) -> f64 {
-        let most = working(self.dtype).max_finite();
-        factor.clamp(-most, most)
-    }
-
-    /// Finite inputs give finite gradients where the derivative is singular.
-    pub fn saturated(self, gradient: f64) -> f64 {
+    /// A gradient at a singular point or not: there it is finite, elsewhere it may overflow.
+    pub fn settled(self, gradient: f64, singular: bool) -> f64 {
         let limit = self.dtype.max_finite();
-        gradient.clamp(-limit, limit)
+        if singular { gradient.clamp(-limit, limit) } else { gradient }
     }
+}
+
+/// A product in which nothing comes of nothing, not even of 0·∞.
+pub fn times(g: f64, slope: f64) -> f64 {
+    let product = g * slope;
+    if product.is_nan() && !g.is_nan() && !slope.is_nan() { 0.0 } else { product }
 }
 
 type Gradient = fn(f64, &[f64], f64, usize, Context) -> f64;
@@ -122,12 +122,26 @@ fn share(g: f64, own: f64, other: f64, wins: bool) -> f64 {
     }
 }
 
-/// Half the radius of a point, at least 1e-10, and the point on the unit circle.
+/// The radius of a point, 1e-10 at the origin, and the point on the unit circle.
 fn polar(x: &[f64]) -> (f64, [f64; 2]) {
-    let [p, q] = [x[0] / 2.0, x[1] / 2.0];
+    // Half the size where the radius could overflow, twice and more where it would lose digits.
+    let size = x[0].abs().max(x[1].abs());
+    let scale = if size > 1.0 {
+        0.5
+    } else if size < 1e-290 {
+        1e16
+    } else {
+        1.0
+    };
+    let [p, q] = [x[0] * scale, x[1] * scale];
     let r = p.hypot(q);
-    let r = if r == 0.0 { 1e-10 } else { r };
-    (r, [p / r, q / r])
+    if r == 0.0 { (1e-10, [p / 1e-10, q / 1e-10]) } else { (r / scale, [p / r, q / r]) }
+}
+
+/// How many units in the last place of other numbers the last of this one is: more than 1 where it is
+/// subnormal.
+fn lost(x: f64) -> f64 {
+    f64::from_bits(1) / x / f64::EPSILON
 }
 
 /// `ln(eᵃ + eᵇ)`.
@@ -199,8 +213,8 @@ pub fn find(name: &str) -> Option<Pointwise> {
             float: |x| x[0] / x[1],
             gradient: Some(|g, x, _, which, c| {
                 let d = guard(x[1]);
-                let share = c.within(g / d);
-                c.saturated(if which == 0 { share } else { -share * c.within(x[0] / d) })
+                let gradient = if which == 0 { g / d } else { -times(g, c.held(x[0] / d)) / d };
+                c.settled(gradient, x[1] == 0.0)
             }),
             slack: |_| 3.0,
             swell: |g, x| 1.0 + (g / guard(x[1])).abs() + (x[0] / guard(x[1])).abs(),
@@ -219,17 +233,21 @@ pub fn find(name: &str) -> Option<Pointwise> {
                     let stand_in = guard(if n.fract() == 0.0 { x } else { x + 0.0 });
                     let d = if n < 1.0 { stand_in } else { x };
                     if n == 0.0 {
-                        0.0
-                    } else {
-                        c.saturated(g * c.within(n * c.within(d.powf(c.held(n - 1.0)))))
+                        return 0.0;
                     }
+                    let power = d.powf(n - 1.0);
+                    // The power may overflow where its product with a small n does not.
+                    let over = power.is_infinite() && n.abs() < 1.0;
+                    let slope = if over { n / d * d.powf(n) } else { n * power };
+                    c.settled(times(g, c.held(slope)), x == 0.0 && n < 1.0)
                 } else if x <= 0.0 {
                     0.0
                 } else {
-                    c.saturated(g * c.within(c.within(x.powf(n)) * x.ln()))
+                    times(g, c.held(x.powf(n) * x.ln()))
                 }
             }),
-            slack: |x| 12.0 + (x[1] * x[0].abs().max(1e-10).ln()).abs(),
+            // The exponent less 1 is rounded, here.
+            slack: |x| 12.0 + (1.0 + x[1].abs()) * guard(x[0]).abs().ln().abs(),
             ranges: [[0.01, 4.0], [-3.0, 3.0]],
             ..BINARY
         },
@@ -256,7 +274,7 @@ pub fn find(name: &str) -> Option<Pointwise> {
             gradient: Some(|g, x, _, which, c| match which {
                 _ if modulo(x[0], x[1]).is_nan() => f64::NAN,
                 0 => g,
-                _ => c.saturated(-g * c.within(floor_divide(x[0], guard(x[1])))),
+                _ => times(-g, c.held(floor_divide(x[0], x[1]))),
             }),
             slack: |_| 3.0,
             ..BINARY
@@ -279,10 +297,10 @@ pub fn find(name: &str) -> Option<Pointwise> {
             ulps: 4.0,
             gradient: Some(|g, x, _, which, c| {
                 let (r, [sine, cosine]) = polar(x);
-                let slope = if which == 0 { cosine } else { -sine } / r / 2.0;
-                if flat(x).is_nan() { f64::NAN } else { c.saturated(g * slope) }
+                let gradient = g * if which == 0 { cosine } else { -sine } / r;
+                if flat(x).is_nan() { f64::NAN } else { c.settled(gradient, x == [0.0; 2]) }
             }),
-            slack: |_| 10.0,
+            slack: |x| 10.0 + lost(polar(x).0),
             swell: |g, x| (1.0 + g.abs()) * (1.0 + 1.0 / polar(x).0),
             ..BINARY
         },
@@ -293,7 +311,7 @@ pub fn find(name: &str) -> Option<Pointwise> {
             },
             ulps: 2.0,
             gradient: Some(|g, x, _, which, _| g * (polar(x).1[which] + flat(x))),
-            slack: |_| 10.0,
+            slack: |x| 10.0 + lost(polar(x).0),
             swell: |g, x| (1.0 + g.abs()) * (1.0 + 1.0 / polar(x).0),
             ..BINARY
         },

@@ -217,6 +217,7 @@ pub fn reduced(
     let work = working(g.dtype);
     let mut sums = vec![Sum::default(); operand.len()];
     let mut errors = vec![0.0; operand.len()];
+    let most = g.dtype.max_finite();
     let broadcast = operand.shape != g.shape;
     let mut k = 0;
     walk(&g.shape, |index| {
@@ -225,7 +226,8 @@ pub fn reduced(
         sums[to].add(value);
         errors[to] += error;
         if broadcast {
-            errors[to] += half_ulp(value, work);
+            // Of terms that overflow no sum is left, and it need not be infinite: there may be others.
+            errors[to] += if value.abs() > most { f64::INFINITY } else { half_ulp(value, work) };
         }
         k += 1;
     });

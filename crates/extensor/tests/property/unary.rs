@@ -1,6 +1,6 @@
 //! The reference for functions of one number.
 
-use crate::pointwise::{EXACT, Pointwise, STEP, UNARY, guard, sign};
+use crate::pointwise::{EXACT, Pointwise, STEP, UNARY, guard, sign, times};
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
 
 const POSITIVE: [[f64; 2]; 2] = [[0.01, 4.0]; 2];
@@ -10,45 +10,49 @@ pub fn find(name: &str) -> Option<Pointwise> {
     Some(match name {
         "exp" => Pointwise {
             float: |x| x[0].exp(),
-            gradient: Some(|g, _, y, _, _| g * y),
+            gradient: Some(|g, _, y, _, _| times(g, y)),
             slack: |_| 0.0,
             ..UNARY
         },
         "expm1" => Pointwise {
             float: |x| x[0].exp_m1(),
-            gradient: Some(|g, x, _, _, c| g * c.held(x[0].exp())),
+            gradient: Some(|g, x, _, _, c| times(g, c.held(x[0].exp()))),
             ..UNARY
         },
         "log" => Pointwise {
             float: |x| x[0].ln(),
-            gradient: Some(|g, x, _, _, c| c.saturated(defined(x[0], g / guard(x[0])))),
+            gradient: Some(|g, x, _, _, c| c.settled(defined(x[0], g / guard(x[0])), x[0] == 0.0)),
             ranges: POSITIVE,
             ..UNARY
         },
         "log1p" => Pointwise {
             float: |x| x[0].ln_1p(),
             gradient: Some(|g, x, _, _, c| {
-                c.saturated(defined(1.0 + x[0], g / guard(c.held(1.0 + x[0]))))
+                c.settled(defined(1.0 + x[0], g / guard(c.held(1.0 + x[0]))), x[0] == -1.0)
             }),
             ranges: [[-0.99, 4.0]; 2],
             ..UNARY
         },
         "log2" => Pointwise {
             float: |x| x[0].log2(),
-            gradient: Some(|g, x, _, _, c| c.saturated(defined(x[0], g / guard(x[0]) / LN_2))),
+            gradient: Some(|g, x, _, _, c| {
+                c.settled(defined(x[0], g / guard(x[0]) / LN_2), x[0] == 0.0)
+            }),
             ranges: POSITIVE,
             ..UNARY
         },
         "log10" => Pointwise {
             float: |x| x[0].log10(),
-            gradient: Some(|g, x, _, _, c| c.saturated(defined(x[0], g / guard(x[0]) / LN_10))),
+            gradient: Some(|g, x, _, _, c| {
+                c.settled(defined(x[0], g / guard(x[0]) / LN_10), x[0] == 0.0)
+            }),
             ranges: POSITIVE,
             ..UNARY
         },
         "sqrt" => Pointwise {
             float: |x| x[0].sqrt(),
             ulps: 0.0,
-            gradient: Some(|g, _, y, _, c| c.saturated(g / (2.0 * guard(y.abs())))),
+            gradient: Some(|g, _, y, _, c| c.settled(g / (2.0 * guard(y.abs())), y == 0.0)),
             ranges: POSITIVE,
             ..UNARY
         },
@@ -56,7 +60,10 @@ pub fn find(name: &str) -> Option<Pointwise> {
             float: |x| 1.0 / x[0].sqrt(),
             gradient: Some(|g, x, _, _, c| {
                 let d = guard(x[0]);
-                if x[0] < 0.0 { f64::NAN } else { c.saturated(g * -0.5 / (d * d.abs().sqrt())) }
+                if x[0] < 0.0 {
+                    return f64::NAN;
+                }
+                c.settled(g * -0.5 / d.abs().sqrt() / d, x[0] == 0.0)
             }),
             ranges: POSITIVE,
             ..UNARY
@@ -64,13 +71,15 @@ pub fn find(name: &str) -> Option<Pointwise> {
         "square" => Pointwise {
             float: |x| x[0] * x[0],
             integer: Some(|x| x[0].wrapping_mul(x[0])),
-            gradient: Some(|g, x, _, _, c| g * c.held(2.0 * x[0])),
+            gradient: Some(|g, x, _, _, c| times(g, c.held(2.0 * x[0]))),
             ..EXACT
         },
         "reciprocal" => Pointwise {
             float: |x| 1.0 / x[0],
             ulps: 0.0,
-            gradient: Some(|g, x, _, _, c| c.saturated(-c.within(g / guard(x[0])) / guard(x[0]))),
+            gradient: Some(|g, x, _, _, c| {
+                c.settled(-(g / guard(x[0])) / guard(x[0]), x[0] == 0.0)
+            }),
             swell: |_, x| 1.0 + 1.0 / guard(x[0]).abs(),
             ..UNARY
         },
@@ -97,18 +106,18 @@ pub fn find(name: &str) -> Option<Pointwise> {
         },
         "tan" => Pointwise {
             float: |x| x[0].tan(),
-            gradient: Some(|g, _, y, _, c| g * c.held(1.0 + y * y)),
+            gradient: Some(|g, _, y, _, c| times(g, c.held(1.0 + y * y))),
             ..UNARY
         },
         "asin" => Pointwise {
             float: |x| x[0].asin(),
-            gradient: Some(|g, x, _, _, c| c.saturated(g / guard(leg(x[0])))),
+            gradient: Some(|g, x, _, _, c| c.settled(g / guard(leg(x[0])), x[0].abs() == 1.0)),
             ranges: [[-1.0, 1.0]; 2],
             ..UNARY
         },
         "acos" => Pointwise {
             float: |x| x[0].acos(),
-            gradient: Some(|g, x, _, _, c| c.saturated(-g / guard(leg(x[0])))),
+            gradient: Some(|g, x, _, _, c| c.settled(-g / guard(leg(x[0])), x[0].abs() == 1.0)),
             ranges: [[-1.0, 1.0]; 2],
             ..UNARY
         },
@@ -135,7 +144,8 @@ pub fn find(name: &str) -> Option<Pointwise> {
         "acosh" => Pointwise {
             float: |x| acosh(x[0]),
             gradient: Some(|g, x, _, _, c| {
-                c.saturated(g / guard((x[0] - 1.0).sqrt() * (x[0] + 1.0).sqrt()))
+                let below = guard((x[0] - 1.0).sqrt() * (x[0] + 1.0).sqrt());
+                c.settled(g / below, x[0] == 1.0)
             }),
             ranges: [[1.0, 4.0]; 2],
             ..UNARY
@@ -145,7 +155,7 @@ pub fn find(name: &str) -> Option<Pointwise> {
             ulps: 6.0,
             gradient: Some(|g, x, _, _, c| {
                 let below = (1.0 - x[0]) * (1.0 + x[0]);
-                c.saturated(defined(below, g / guard(below)))
+                c.settled(defined(below, g / guard(below)), below == 0.0)
             }),
             ranges: [[-1.0, 1.0]; 2],
             ..UNARY
@@ -201,9 +211,4 @@ fn acosh(x: f64) -> f64 {
 /// A gradient that is NaN where the function is.
 fn defined(x: f64, gradient: f64) -> f64 {
     if x < 0.0 && gradient != 0.0 { f64::NAN } else { gradient }
-}
-
-/// A product in which nothing comes of nothing, not even of 0·∞.
-fn times(g: f64, slope: f64) -> f64 {
-    if g == 0.0 && !slope.is_nan() { 0.0 } else { g * slope }
 }

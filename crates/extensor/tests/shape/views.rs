@@ -284,3 +284,16 @@ fn a_backward_names_itself_when_its_gradient_does_not_fit() {
             .starts_with("squeeze_backward: grad_output has dtype i32")
     );
 }
+
+#[test]
+fn the_layout_of_a_batch_does_not_show_in_the_bits_of_a_product() {
+    // Rows, single or not, of a batch whose axes cannot be made one.
+    let weight = Key::new(1).normal([333, 17], DType::F32).unwrap();
+    for rows in [1, 2, 3] {
+        let x = Key::new(2).normal([5, 7, rows, 333], DType::F32).unwrap();
+        let view = transpose(&x, [1, 0, 2, 3]).unwrap();
+        let [direct, packed] = [view.clone(), view.contiguous().unwrap()]
+            .map(|x| matmul(&x, &weight).unwrap().to_vec::<f32>().unwrap());
+        assert_eq!(direct, packed, "{rows} rows");
+    }
+}

@@ -63,6 +63,25 @@ fn long_sums_have_the_same_bits_for_any_layout_and_threads() {
 }
 
 #[test]
+fn long_sums_of_whole_numbers_are_exact() {
+    let mut random = Random(6);
+    for (m, n) in [(1, 1), (3, 1), (1, 20), (9, 1)] {
+        let dims = Dims { m, k: 200_003, n };
+        let mut whole =
+            |len: usize| -> Vec<f32> { (0..len).map(|_| random.below(9) as f32 - 4.0).collect() };
+        let (a, b) = (whole(m * dims.k), whole(dims.k * n));
+        let expected: Vec<f32> =
+            expected(dims, &a, &b, None).iter().map(|&(sum, _)| sum as f32).collect();
+        for layout in 0..LAYOUTS {
+            let (a, b) = (Stored::new(&a, m, dims.k, layout), Stored::new(&b, dims.k, n, layout));
+            let mut c = vec![0.0; m * n];
+            matmul(dims, a.matrix(), b.matrix(), false, &mut c, n);
+            assert_eq!(c, expected, "{dims:?} layout {layout}");
+        }
+    }
+}
+
+#[test]
 fn a_stride_of_zero_repeats_a_row_or_a_column() {
     let mut random = Random(17);
     for (m, k, n) in [(5, 7, 9), (40, 90, 60), (1, 30, 20), (20, 30, 1)] {

@@ -4,7 +4,7 @@ use super::call::{backward, cast_floats, describe, forward, results, wanted};
 use super::{Log, Verdict};
 use crate::check::prepare::random_like;
 use crate::operation::{Operation, forward_derivative, input_name};
-use crate::record::{Class, Needs};
+use crate::record::{Class, Family, Needs};
 use crate::samples::Sample;
 use crate::tensor::unravel;
 use crate::{DType, Key, Result, Tensor};
@@ -31,6 +31,19 @@ pub(super) fn check(
         let verdict = nothing_of_nothing(op, &inputs, &outputs, &wanted).map_err(words)?;
         log.check("nothing of nothing", place, verdict);
     }
+    // Sums of many numbers may overflow on their way to one that does not.
+    let alone = op.record().class == Class::Elementwise || op.record().family == Family::Loss;
+    if alone && finite && wanted[0] && !sample.large {
+        let mut huge = inputs.clone();
+        huge[0] = enlarged(&inputs[0]).map_err(words)?;
+        // Not every operation takes such numbers.
+        if let Ok(outputs) = forward(op, &huge)
+            && !results(op, &outputs).iter().any(nan)
+        {
+            let verdict = nothing_of_nothing(op, &huge, &outputs, &wanted).map_err(words)?;
+            log.check("nothing of nothing", || format!("{}, enlarged", place()), verdict);
+        }
+    }
     // A rule that sees no values moves gradients about, and no value can be NaN in it.
     let blind = matches!(op.record().needs, Needs::Shapes | Needs::Auxiliary);
     let moves = blind || matches!(op.record().class, Class::Linear | Class::Affine);
@@ -44,6 +57,17 @@ pub(super) fn check(
         }
     }
     Ok(())
+}
+
+/// Numbers in the same proportions, as large as their dtype allows: derivatives overflow there.
+fn enlarged(x: &Tensor) -> Result<Tensor> {
+    let values = x.to_f64_vec();
+    let most = values.iter().fold(0.0, |most: f64, v| most.max(v.abs()));
+    if most == 0.0 {
+        return Ok(x.clone());
+    }
+    let values = values.iter().map(|v| v / most * x.dtype().max_finite()).collect();
+    crate::ops::cast(&Tensor::from_vec(values, x.shape().clone())?, x.dtype())
 }
 
 /// A gradient of zeros gives zeros, and so do tangents of zeros, however large a derivative is.

@@ -265,7 +265,10 @@ impl Operation for CrossEntropy {
         }
         if let Some(dt) = call.tangents[1] {
             let kept = ops::multiply(&ops::log_softmax(x, axis)?, &number(self.smoothing - 1.0)?)?;
-            let part = ops::multiply(&kept, dt)?;
+            // A class that cannot be has an infinite loss, of which nothing moves nothing.
+            let still = ops::equal(dt, &number(0.0)?)?;
+            let none = ops::logical_and(&ops::isinf(&kept)?, &still)?;
+            let part = ops::where_(&none, &number(0.0)?, &ops::multiply(&kept, dt)?)?;
             terms = Some(match terms {
                 Some(sum) => ops::add(&sum, &part)?,
                 None => part,

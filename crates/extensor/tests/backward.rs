@@ -1,0 +1,599 @@
+//! Every public backward function, called by itself, gives what differentiating its function gives.
+//! (The rules behind them are checked elsewhere; here it is their arguments.)
+
+use extensor::autodiff::vjp;
+use extensor::*;
+use std::collections::BTreeSet;
+
+/// The functions tried so far.
+#[derive(Default)]
+struct Tried(BTreeSet<String>);
+
+/// Random numbers in an interval.
+fn random(seed: u64, shape: &[usize], low: f64, high: f64) -> Tensor {
+    Key::new(seed).uniform(shape, low, high, DType::F64).unwrap()
+}
+
+fn normal(seed: u64, shape: &[usize]) -> Tensor {
+    random(seed, shape, -1.5, 1.5)
+}
+
+impl Tried {
+    /// Compares what `back` makes of a gradient of the result, and the result, with reverse mode's
+    /// gradients of `f`.
+    #[track_caller]
+    fn compare(
+        &mut self,
+        name: &str,
+        x: &[Tensor],
+        f: impl Fn(&Vec<Tensor>) -> Result<Tensor>,
+        back: impl FnOnce(&Tensor, &Tensor) -> Result<Vec<Tensor>>,
+    ) {
+        let (y, pull) = vjp(f, &x.to_vec()).unwrap();
+        let g = normal(99, y.shape());
+        let want = pull.call(&g).unwrap();
+        let got = back(&g, &y).unwrap();
+        assert_eq!(got.len(), want.len(), "{name}");
+        for (i, (got, want)) in got.iter().zip(&want).enumerate() {
+            assert_eq!(got.shape(), x[i].shape(), "{name}, gradient {i}");
+            assert_eq!(got.to_f64_vec(), want.to_f64_vec(), "{name}, gradient {i}");
+        }
+        self.0.insert(format!("{name}_backward"));
+    }
+}
+
+macro_rules! of_one {
+    ($tried:ident, [$low:literal, $high:literal], from $from:ident: $($f:ident $back:ident),* $(,)?) => {$({
+        let x = random(1, &[2, 3], $low, $high);
+        let f = |x: &Vec<Tensor>| $f(&x[0]);
+        $tried.compare(stringify!($f), std::slice::from_ref(&x), f, |g, y| {
+            let from = of_one!(@$from x y);
+            Ok(vec![$back(g, from)?])
+        });
+    })*};
+    (@x $x:ident $y:ident) => {{ let _ = $y; &$x }};
+    (@output $x:ident $y:ident) => { $y };
+}
+
+macro_rules! of_two {
+    ($tried:ident: $($f:ident $back:ident),* $(,)?) => {$({
+        let (a, b) = (random(1, &[2, 3], 0.3, 2.5), random(2, &[3], 0.4, 1.6));
+        let f = |x: &Vec<Tensor>| $f(&x[0], &x[1]);
+        $tried.compare(stringify!($f), &[a.clone(), b.clone()], f, |g, _| {
+            let (da, db) = $back(g, &a, &b)?;
+            Ok(vec![da, db])
+        });
+    })*};
+}
+
+fn elements(tried: &mut Tried) {
+    of_one!(tried, [-1.5, 1.5], from x: relu relu_backward, relu6 relu6_backward, selu selu_backward,
+        hard_sigmoid hard_sigmoid_backward, hard_swish hard_swish_backward, swish swish_backward,
+        mish mish_backward, softplus softplus_backward, log_sigmoid log_sigmoid_backward,
+        softsign softsign_backward, expm1 expm1_backward, square square_backward,
+        reciprocal reciprocal_backward, abs abs_backward, sign sign_backward, sin sin_backward,
+        cos cos_backward, atan atan_backward, sinh sinh_backward, cosh cosh_backward,
+        asinh asinh_backward, erf erf_backward, erfc erfc_backward, ceil ceil_backward,
+        floor floor_backward, trunc trunc_backward, round round_backward);
+    of_one!(tried, [-1.5, 1.5], from output: sigmoid sigmoid_backward, tanh tanh_backward,
+        exp exp_backward, tan tan_backward);
+    of_one!(tried, [0.2, 0.9], from x: log log_backward, log1p log1p_backward, log2 log2_backward,
+        log10 log10_backward, rsqrt rsqrt_backward, asin asin_backward, acos acos_backward,
+        atanh atanh_backward);
+    of_one!(tried, [0.2, 0.9], from output: sqrt sqrt_backward);
+    of_one!(tried, [1.2, 3.0], from x: acosh acosh_backward);
+    of_two!(tried: atan2 atan2_backward, hypot hypot_backward, logaddexp logaddexp_backward,
+        copysign copysign_backward, multiply multiply_backward, divide divide_backward,
+        power power_backward, floor_divide floor_divide_backward, modulo modulo_backward,
+        maximum maximum_backward, minimum minimum_backward);
+    let (a, b) = (normal(1, &[2, 3]), normal(2, &[3]));
+    let both = [a.clone(), b.clone()];
+    let pair = |(a, b)| vec![a, b];
+    tried.compare(
+        "add",
+        &both,
+        |x| add(&x[0], &x[1]),
+        |g, _| Ok(pair(add_backward(g, a.shape(), b.shape())?)),
+    );
+    tried.compare(
+        "subtract",
+        &both,
+        |x| subtract(&x[0], &x[1]),
+        |g, _| Ok(pair(subtract_backward(g, a.shape(), b.shape())?)),
+    );
+    let condition = greater(&normal(3, &[2, 3]), &tensor(0.0)).unwrap();
+    tried.compare(
+        "where",
+        &both,
+        |x| where_(&condition, &x[0], &x[1]),
+        |g, _| Ok(pair(where_backward(g, &condition, a.shape(), b.shape())?)),
+    );
+    tried.compare(
+        "prelu",
+        &both,
+        |x| prelu(&x[0], &x[1]),
+        |g, _| Ok(pair(prelu_backward(g, &a, &b)?)),
+    );
+    let one = [a.clone()];
+    tried.compare("negate", &one, |x| negate(&x[0]), |g, _| Ok(vec![negate_backward(g)?]));
+    for approximate in [false, true] {
+        tried.compare(
+            "gelu",
+            &one,
+            |x| gelu(&x[0], approximate),
+            |g, _| Ok(vec![gelu_backward(g, &a, approximate)?]),
+        );
+    }
+    tried.compare(
+        "leaky_relu",
+        &one,
+        |x| leaky_relu(&x[0], 0.3),
+        |g, _| Ok(vec![leaky_relu_backward(g, &a, 0.3)?]),
+    );
+    tried.compare("elu", &one, |x| elu(&x[0], 0.7), |g, _| Ok(vec![elu_backward(g, &a, 0.7)?]));
+    tried.compare(
+        "hard_tanh",
+        &one,
+        |x| hard_tanh(&x[0], -0.5, 0.8),
+        |g, _| Ok(vec![hard_tanh_backward(g, &a, -0.5, 0.8)?]),
+    );
+    tried.compare(
+        "clip",
+        &one,
+        |x| clip(&x[0], -0.5, 0.8),
+        |g, _| Ok(vec![clip_backward(g, &a, -0.5, 0.8)?]),
+    );
+    tried.compare(
+        "cast",
+        &one,
+        |x| cast(&x[0], DType::F64),
+        |g, _| Ok(vec![cast_backward(g, DType::F64)?]),
+    );
+    let (_, mask) = dropout(&a, 0.4, Key::new(5)).unwrap();
+    tried.compare(
+        "dropout",
+        &one,
+        |x| Ok(dropout(&x[0], 0.4, Key::new(5))?.0),
+        |g, _| Ok(vec![dropout_backward(g, &mask, 0.4)?]),
+    );
+    let x = normal(4, &[2, 3, 2, 2]);
+    let (_, mask) = dropout2d(&x, 0.4, Key::new(5)).unwrap();
+    tried.compare(
+        "dropout2d",
+        &[x],
+        |x| Ok(dropout2d(&x[0], 0.4, Key::new(5))?.0),
+        |g, _| Ok(vec![dropout2d_backward(g, &mask, 0.4)?]),
+    );
+}
+
+fn reductions(tried: &mut Tried) {
+    let x = random(1, &[2, 3, 4], 0.3, 1.7);
+    let (one, shape) = ([x.clone()], x.shape().to_vec());
+    let axes = || Axes::from(1);
+    for keep in [false, true] {
+        tried.compare(
+            "sum",
+            &one,
+            |x| sum(&x[0], axes(), keep),
+            |g, _| Ok(vec![sum_backward(g, &shape, axes(), keep)?]),
+        );
+        tried.compare(
+            "mean",
+            &one,
+            |x| mean(&x[0], axes(), keep),
+            |g, _| Ok(vec![mean_backward(g, &shape, axes(), keep)?]),
+        );
+        tried.compare(
+            "prod",
+            &one,
+            |x| prod(&x[0], axes(), keep),
+            |g, y| Ok(vec![prod_backward(g, &x, y, axes(), keep)?]),
+        );
+        tried.compare(
+            "max_reduce",
+            &one,
+            |x| max_reduce(&x[0], axes(), keep),
+            |g, _| Ok(vec![max_reduce_backward(g, &x, axes(), keep)?]),
+        );
+        tried.compare(
+            "min_reduce",
+            &one,
+            |x| min_reduce(&x[0], axes(), keep),
+            |g, _| Ok(vec![min_reduce_backward(g, &x, axes(), keep)?]),
+        );
+        tried.compare(
+            "variance",
+            &one,
+            |x| variance(&x[0], axes(), 1, keep),
+            |g, _| Ok(vec![variance_backward(g, &x, axes(), 1, keep)?]),
+        );
+        tried.compare(
+            "std",
+            &one,
+            |x| std(&x[0], axes(), 1, keep),
+            |g, y| Ok(vec![std_backward(g, &x, y, axes(), 1, keep)?]),
+        );
+        tried.compare(
+            "norm",
+            &one,
+            |x| norm(&x[0], axes(), keep),
+            |g, y| Ok(vec![norm_backward(g, &x, y, axes(), keep)?]),
+        );
+        tried.compare(
+            "logsumexp",
+            &one,
+            |x| logsumexp(&x[0], axes(), keep),
+            |g, _| Ok(vec![logsumexp_backward(g, &x, axes(), keep)?]),
+        );
+    }
+    tried.compare("cumsum", &one, |x| cumsum(&x[0], 1), |g, _| Ok(vec![cumsum_backward(g, 1)?]));
+    tried.compare(
+        "cumprod",
+        &one,
+        |x| cumprod(&x[0], 1),
+        |g, _| Ok(vec![cumprod_backward(g, &x, 1)?]),
+    );
+    tried.compare(
+        "softmax",
+        &one,
+        |x| softmax(&x[0], 1),
+        |g, y| Ok(vec![softmax_backward(g, y, 1)?]),
+    );
+    tried.compare(
+        "log_softmax",
+        &one,
+        |x| log_softmax(&x[0], 1),
+        |g, y| Ok(vec![log_softmax_backward(g, y, 1)?]),
+    );
+}
+
+fn shapes(tried: &mut Tried) {
+    let x = normal(1, &[3, 1, 4]);
+    let (one, shape) = ([x.clone()], x.shape().to_vec());
+    tried.compare(
+        "squeeze",
+        &one,
+        |x| squeeze(&x[0], 1),
+        |g, _| Ok(vec![squeeze_backward(g, &shape)?]),
+    );
+    tried.compare(
+        "expand_dims",
+        &one,
+        |x| expand_dims(&x[0], 2),
+        |g, _| Ok(vec![expand_dims_backward(g, &shape)?]),
+    );
+    tried.compare(
+        "flatten",
+        &one,
+        |x| flatten(&x[0], 0, 1),
+        |g, _| Ok(vec![flatten_backward(g, &shape)?]),
+    );
+    tried.compare(
+        "reshape",
+        &one,
+        |x| reshape(&x[0], [2, 6]),
+        |g, _| Ok(vec![reshape_backward(g, &shape)?]),
+    );
+    tried.compare(
+        "transpose",
+        &one,
+        |x| transpose(&x[0], [1, 2, 0]),
+        |g, _| Ok(vec![transpose_backward(g, [1, 2, 0])?]),
+    );
+    tried.compare(
+        "broadcast_to",
+        &one,
+        |x| broadcast_to(&x[0], [2, 3, 5, 4]),
+        |g, _| Ok(vec![broadcast_to_backward(g, &shape)?]),
+    );
+    tried.compare(
+        "tile",
+        &one,
+        |x| tile(&x[0], [2, 1, 3]),
+        |g, _| Ok(vec![tile_backward(g, &shape, [2, 1, 3])?]),
+    );
+    let pads = [(1, 0), (0, 2), (1, 1)];
+    tried.compare(
+        "pad",
+        &one,
+        |x| pad(&x[0], pads, 0.5),
+        |g, _| Ok(vec![pad_backward(g, &shape, pads)?]),
+    );
+    tried.compare(
+        "repeat",
+        &one,
+        |x| repeat(&x[0], [2, 0, 3], 0),
+        |g, _| Ok(vec![repeat_backward(g, &shape, [2, 0, 3], 0)?]),
+    );
+    tried.compare(
+        "roll",
+        &one,
+        |x| roll(&x[0], [1, -2], [0, 2]),
+        |g, _| Ok(vec![roll_backward(g, [1, -2], [0, 2])?]),
+    );
+    tried.compare(
+        "slice",
+        &one,
+        |x| slice(&x[0], 2, 3, None, -2),
+        |g, _| Ok(vec![slice_backward(g, &shape, 2, 3, None, -2)?]),
+    );
+    tried.compare(
+        "flip",
+        &one,
+        |x| flip(&x[0], [0, 2]),
+        |g, _| Ok(vec![flip_backward(g, [0, 2])?]),
+    );
+    let square = normal(7, &[2, 4, 5]);
+    tried.compare(
+        "tril",
+        std::slice::from_ref(&square),
+        |x| tril(&x[0], 1),
+        |g, _| Ok(vec![tril_backward(g, 1)?]),
+    );
+    tried.compare("triu", &[square], |x| triu(&x[0], -1), |g, _| Ok(vec![triu_backward(g, -1)?]));
+    let (_, places) = sort_with_indices(&x, 2, true).unwrap();
+    tried.compare(
+        "sort",
+        &one,
+        |x| sort(&x[0], 2, true),
+        |g, _| Ok(vec![sort_backward(g, &places, 2)?]),
+    );
+    // Parts of other sizes, joined again by something that tells them apart.
+    let (sizes, weights) = ([1, 3], [normal(5, &[3, 1, 1]), normal(6, &[3, 1, 3])]);
+    let f = |x: &Vec<Tensor>| {
+        let parts = split(&x[0], &sizes[..], 2)?;
+        concatenate(&[&parts[1] * &weights[1], &parts[0] * &weights[0]], 2)
+    };
+    tried.compare("split", &one, f, |g, _| {
+        let parts = split(g, &[3, 1][..], 2)?;
+        Ok(vec![split_backward(&[&parts[1] * &weights[0], &parts[0] * &weights[1]], 2)?])
+    });
+    let two = [x.clone(), normal(2, &[3, 1, 2])];
+    tried.compare(
+        "concatenate",
+        &two,
+        |x| concatenate(x, 2),
+        |g, _| concatenate_backward(g, &[4, 2], 2),
+    );
+    let two = [x.clone(), normal(2, &[3, 1, 4])];
+    tried.compare("stack", &two, |x| stack(x, 1), |g, _| stack_backward(g, 1));
+    let index = tensor([[[2i64, 0, 0, 3, 1]]; 3]);
+    tried.compare(
+        "gather",
+        &one,
+        |x| gather(&x[0], &index, 2),
+        |g, _| Ok(vec![gather_backward(g, &index, &shape, 2)?]),
+    );
+    let list = tensor([2i64, 0, 2]);
+    tried.compare(
+        "take",
+        &one,
+        |x| take(&x[0], &list, 0),
+        |g, _| Ok(vec![take_backward(g, &list, &shape, 0)?]),
+    );
+    let words = [normal(3, &[5, 2])];
+    tried.compare(
+        "embedding",
+        &words,
+        |x| embedding(&x[0], &list),
+        |g, _| Ok(vec![embedding_backward(g, &list, &[5, 2])?]),
+    );
+    let both = [x.clone(), normal(4, &[3, 1, 5])];
+    tried.compare(
+        "scatter_add",
+        &both,
+        |x| scatter_add(&x[0], &index, &x[1], 2),
+        |g, _| {
+            let (dx, dsource) = scatter_add_backward(g, &index, &[3, 1, 5], 2)?;
+            Ok(vec![dx, dsource])
+        },
+    );
+}
+
+fn products(tried: &mut Tried) {
+    let pair = |(a, b)| vec![a, b];
+    let triple = |(a, b, c)| vec![a, b, c];
+    let (a, b) = (normal(1, &[2, 3, 4]), normal(2, &[4, 5]));
+    tried.compare(
+        "matmul",
+        &[a.clone(), b.clone()],
+        |x| matmul(&x[0], &x[1]),
+        |g, _| Ok(pair(matmul_backward(g, &a, &b)?)),
+    );
+    let (weight, bias) = (normal(2, &[5, 4]), normal(3, &[5]));
+    let all = [a.clone(), weight.clone(), bias.clone()];
+    tried.compare(
+        "linear",
+        &all,
+        |x| linear(&x[0], &x[1], Some(&x[2])),
+        |g, _| Ok(triple(linear_backward(g, &a, &weight)?)),
+    );
+    let (a, b) = (normal(1, &[4]), normal(2, &[4]));
+    tried.compare(
+        "dot",
+        &[a.clone(), b.clone()],
+        |x| dot(&x[0], &x[1]),
+        |g, _| Ok(pair(dot_backward(g, &a, &b)?)),
+    );
+    let b = normal(2, &[3]);
+    tried.compare(
+        "outer",
+        &[a.clone(), b.clone()],
+        |x| outer(&x[0], &x[1]),
+        |g, _| Ok(pair(outer_backward(g, &a, &b)?)),
+    );
+    let [q, k, v] = [(1, [2, 5, 3]), (2, [2, 4, 3]), (3, [2, 4, 6])].map(|(s, d)| normal(s, &d));
+    let all = [q.clone(), k.clone(), v.clone()];
+    let (output, sums) =
+        scaled_dot_product_attention_with_logsumexp(&q, &k, &v, None, true, 0.4).unwrap();
+    let attend =
+        |x: &Vec<Tensor>| scaled_dot_product_attention(&x[0], &x[1], &x[2], None, true, 0.4);
+    tried.compare("scaled_dot_product_attention", &all, attend, |g, _| {
+        let (inputs, outputs) = ([&q, &k, &v], [&output, &sums]);
+        let found = scaled_dot_product_attention_backward(g, inputs, None, outputs, true, 0.4)?;
+        Ok(triple(found))
+    });
+    let (x, weight, bias) = (normal(1, &[2, 4, 7]), normal(2, &[6, 2, 3]), normal(3, &[6]));
+    let all = [x.clone(), weight.clone(), bias.clone()];
+    tried.compare(
+        "conv1d",
+        &all,
+        |x| conv1d(&x[0], &x[1], Some(&x[2]), 2, 1, 1, 2),
+        |g, _| Ok(triple(conv1d_backward(g, &x, &weight, 2, 1, 1, 2)?)),
+    );
+    let (x, weight) = (normal(1, &[2, 4, 7, 6]), normal(2, &[6, 2, 3, 2]));
+    let all = [x.clone(), weight.clone(), bias.clone()];
+    let f = |x: &Vec<Tensor>| conv2d(&x[0], &x[1], Some(&x[2]), [2, 1], [1, 0], [1, 2], 2);
+    tried.compare("conv2d", &all, f, |g, _| {
+        Ok(triple(conv2d_backward(g, &x, &weight, [2, 1], [1, 0], [1, 2], 2)?))
+    });
+    let (weight, bias) = (normal(2, &[4, 3, 3, 2]), normal(3, &[6]));
+    let all = [x.clone(), weight.clone(), bias];
+    let f = |x: &Vec<Tensor>| {
+        conv_transpose2d(&x[0], &x[1], Some(&x[2]), [2, 1], [1, 0], [1, 0], [1, 2], 2)
+    };
+    tried.compare("conv_transpose2d", &all, f, |g, _| {
+        let found = conv_transpose2d_backward(g, &x, &weight, [2, 1], [1, 0], [1, 0], [1, 2], 2)?;
+        Ok(triple(found))
+    });
+}
+
+fn windows(tried: &mut Tried) {
+    let x = normal(1, &[2, 3, 7, 6]);
+    let (one, shape) = ([x.clone()], x.shape().to_vec());
+    let (_, places) = maxpool2d_with_indices(&x, [3, 2], [2, 1], [1, 0]).unwrap();
+    tried.compare(
+        "maxpool2d",
+        &one,
+        |x| maxpool2d(&x[0], [3, 2], [2, 1], [1, 0]),
+        |g, _| Ok(vec![maxpool2d_backward(g, &places, &shape, [3, 2], [2, 1], [1, 0])?]),
+    );
+    tried.compare(
+        "avgpool2d",
+        &one,
+        |x| avgpool2d(&x[0], [3, 2], [2, 1], [1, 0]),
+        |g, _| Ok(vec![avgpool2d_backward(g, &shape, [3, 2], [2, 1], [1, 0])?]),
+    );
+    tried.compare(
+        "global_avgpool2d",
+        &one,
+        |x| global_avgpool2d(&x[0]),
+        |g, _| Ok(vec![global_avgpool2d_backward(g, &shape)?]),
+    );
+    tried.compare(
+        "adaptive_avgpool2d",
+        &one,
+        |x| adaptive_avgpool2d(&x[0], [3, 4]),
+        |g, _| Ok(vec![adaptive_avgpool2d_backward(g, &shape, [3, 4])?]),
+    );
+}
+
+fn norms(tried: &mut Tried) {
+    let triple = |(a, b, c)| vec![a, b, c];
+    let (x, gamma, beta) = (normal(1, &[2, 4, 3, 2]), normal(2, &[4]), normal(3, &[4]));
+    let all = [x.clone(), gamma.clone(), beta.clone()];
+    let running = (normal(4, &[4]), random(5, &[4], 0.5, 2.0));
+    for training in [true, false] {
+        let call = |x: &[Tensor]| {
+            let running = Some((&running.0, &running.1));
+            batch_norm2d(&x[0], &x[1], &x[2], running, training, 0.2, 1e-3)
+        };
+        let saved = call(&all).unwrap();
+        tried.compare(
+            "batch_norm2d",
+            &all,
+            |x| Ok(call(x)?.output),
+            |g, _| {
+                let BatchNorm { saved_mean, saved_rstd, .. } = &saved;
+                let found = batch_norm2d_backward(g, &x, &gamma, saved_mean, saved_rstd, training)?;
+                Ok(triple(found))
+            },
+        );
+    }
+    let f = |x: &Vec<Tensor>| group_norm(&x[0], Some(&x[1]), Some(&x[2]), 2, 1e-3);
+    tried.compare("group_norm", &all, f, |g, _| {
+        Ok(triple(group_norm_backward(g, &x, Some(&gamma), 2, 1e-3)?))
+    });
+    let f = |x: &Vec<Tensor>| instance_norm(&x[0], Some(&x[1]), Some(&x[2]), 1e-3);
+    tried.compare("instance_norm", &all, f, |g, _| {
+        Ok(triple(instance_norm_backward(g, &x, Some(&gamma), 1e-3)?))
+    });
+    let (gamma, beta) = (normal(2, &[3, 2]), normal(3, &[3, 2]));
+    let all = [x.clone(), gamma.clone(), beta];
+    let f = |x: &Vec<Tensor>| layer_norm(&x[0], Some(&x[1]), Some(&x[2]), &[3, 2], 1e-3);
+    tried.compare("layer_norm", &all, f, |g, _| {
+        Ok(triple(layer_norm_backward(g, &x, Some(&gamma), &[3, 2], 1e-3)?))
+    });
+    let f = |x: &Vec<Tensor>| rms_norm(&x[0], Some(&x[1]), &[3, 2], 1e-3);
+    tried.compare("rms_norm", &all[..2], f, |g, _| {
+        let (dx, dgamma) = rms_norm_backward(g, &x, Some(&gamma), &[3, 2], 1e-3)?;
+        Ok(vec![dx, dgamma])
+    });
+}
+
+fn losses(tried: &mut Tried) {
+    let pair = |(a, b)| vec![a, b];
+    let (x, t) = (random(1, &[4, 3], 0.1, 0.9), random(2, &[4, 3], 0.1, 0.9));
+    let both = [x.clone(), t.clone()];
+    for how in [Reduce::None, Reduce::Mean, Reduce::Sum] {
+        macro_rules! of_both {
+            ($($f:ident $back:ident [$($more:literal),*];)*) => {$(
+                let f = |x: &Vec<Tensor>| $f(&x[0], &x[1], $($more,)* how);
+                tried.compare(stringify!($f), &both, f, |g, _| {
+                    Ok(pair($back(g, &x, &t, $($more,)* how)?))
+                });
+            )*};
+        }
+        of_both! {
+            mean_squared_error mean_squared_error_backward [];
+            mean_absolute_error mean_absolute_error_backward [];
+            smooth_l1_loss smooth_l1_loss_backward [0.3];
+            huber_loss huber_loss_backward [0.2];
+            binary_cross_entropy binary_cross_entropy_backward [];
+            binary_cross_entropy_with_logits binary_cross_entropy_with_logits_backward [];
+            kl_divergence kl_divergence_backward [];
+        }
+        let labels = tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]);
+        let one = [x.clone()];
+        tried.compare(
+            "hinge_loss",
+            &one,
+            |x| hinge_loss(&x[0], &labels, how),
+            |g, _| Ok(vec![hinge_loss_backward(g, &x, &labels, how)?]),
+        );
+        tried.compare(
+            "focal_loss",
+            &one,
+            |x| focal_loss(&x[0], &labels, 0.3, 1.7, how),
+            |g, _| Ok(vec![focal_loss_backward(g, &x, &labels, 0.3, 1.7, how)?]),
+        );
+        tried.compare(
+            "cross_entropy",
+            &both,
+            |x| cross_entropy(&x[0], &x[1], 0.1, how),
+            |g, _| {
+                let (dx, dt) = cross_entropy_backward(g, &x, &t, 0.1, how)?;
+                Ok(vec![dx, dt.unwrap()])
+            },
+        );
+        let classes = tensor([2i64, 0, 1, 1]);
+        let f = |x: &Vec<Tensor>| cross_entropy(&x[0], &classes, 0.1, how);
+        tried.compare("cross_entropy", &one, f, |g, _| {
+            let (dx, dt) = cross_entropy_backward(g, &x, &classes, 0.1, how)?;
+            assert!(dt.is_none());
+            Ok(vec![dx])
+        });
+    }
+}
+
+#[test]
+fn every_backward_function_gives_the_gradients_of_its_function() {
+    let mut tried = Tried::default();
+    for some in [elements, reductions, shapes, products, windows, norms, losses] {
+        some(&mut tried);
+    }
+    let name = |record: &&record::Record| record.backward.split('(').next().unwrap().to_string();
+    let all: BTreeSet<String> = catalogue::CATALOGUE.iter().map(name).collect();
+    let all: BTreeSet<String> = all.into_iter().filter(|name| !name.is_empty()).collect();
+    assert_eq!(tried.0, all);
+}
