@@ -183,16 +183,20 @@ pub trait Real: Number + Div<Output = Self> {
         // −0 has real powers, but its stand-in −1e-10 has only whole ones.
         let least = self.lit(1e-10);
         let least = Self::select(n.floor().eq(n), least.copysign(self), least);
-        let x = Self::select(self.eq(zero) & n.lt(most), least, self);
-        // So much can be taken from the exponent exactly; the rest are divisions.
-        let taken = n.floor().maximum(zero).minimum(most);
+        // From here on an exponent less one is rounded, and (−1)ⁿ⁻¹ with it.
+        let whole = self.abs().lt(self.lit(2.0)) & self.lit(16_777_215.0).lt(n);
+        let x = Self::select(self.eq(zero) & (n.lt(most) | whole), least, self);
+        // So much can be taken from the exponent exactly, and leaves a power that neither overflows
+        // nor vanishes; the rest are divisions.
+        let taken = Self::select(whole, zero, n.round().maximum(zero).minimum(most));
         let power = x.pow(n - taken);
         if m == 0 {
             return q.times(power);
         }
-        // One of them comes first where the product would overflow without it.
-        let one = self.lit(1.0);
-        let first = taken.lt(most) & one.lt(x.abs()) & one.lt(q.abs());
+        // One of them comes first where the product would overflow without it, or lose digits.
+        let (one, small) = (self.lit(1.0), q.abs().lt(self.lit(1e-18)));
+        let large = one.lt(x.abs()) & one.lt(q.abs());
+        let first = taken.lt(most) & (large | x.abs().lt(one) & small);
         let mut value = Self::select(first, q / x, q).times(power);
         let done = Self::select(first, taken + one, taken);
         let mut k = 0;

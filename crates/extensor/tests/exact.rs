@@ -224,6 +224,35 @@ fn the_hessian_of_a_product_is_right_beside_0_and_symmetric() {
 }
 
 #[test]
+fn the_derivatives_of_powers_hold_for_huge_and_for_tiny_exponents() {
+    let by_base = |x: f64, n: f64, dtype: DType| {
+        let n = Tensor::scalar_of(n, dtype).unwrap();
+        in_dtype(&|x| power(x, &n), 1, x, dtype)
+    };
+    for dtype in [DType::BF16, DType::F32, DType::F64] {
+        // Even numbers, from which no float is 1 less.
+        for n in [2f64.powi(60), 3.0 * 2f64.powi(70)] {
+            assert_eq!(by_base(-1.0, n, dtype), -n, "{dtype}");
+            assert_eq!(by_base(-1.0, -n, dtype), n, "{dtype}");
+            assert_eq!(by_base(1.0, n, dtype), n, "{dtype}");
+            assert_eq!(by_base(0.0, n, dtype), 0.0, "{dtype}");
+            assert_eq!(by_base(0.5, n, dtype), 0.0, "{dtype}");
+            assert_eq!(by_base(3.0, n, dtype), f64::INFINITY, "{dtype}");
+        }
+    }
+    // Beside 0, where the power has few digits and its slope has all.
+    let (n, x) = (0.975f32, 2f32.powi(-140));
+    let want = f64::from(n) * f64::from(x).powf(f64::from(n) - 1.0);
+    let got = by_base(x.into(), n.into(), DType::F32);
+    assert!((got / want - 1.0).abs() < 1e-6, "{got}, expected {want}");
+    // A slope of 0.75 from numbers that have few digits.
+    let (n, x) = (3.0 * 2f64.powi(-147), 2f64.powi(-145));
+    close(by_base(x, n, DType::F32), 0.75);
+    let (n, x) = (3.0 * 2f64.powi(-1072), 2f64.powi(-1070));
+    close(by_base(x, n, DType::F64), 0.75);
+}
+
+#[test]
 fn the_derivatives_of_powers_hold_at_whole_exponents_and_at_0() {
     let f = |p: &Tensor| {
         let [x, n] = [0, 1].map(|i| slice(p, 0, i, i + 1, 1).unwrap());

@@ -138,6 +138,12 @@ fn polar(x: &[f64]) -> (f64, [f64; 2]) {
     if r == 0.0 { (1e-10, [p / 1e-10, q / 1e-10]) } else { (r / scale, [p / r, q / r]) }
 }
 
+/// `xⁿ⁻¹`, negative for an even `n` where `n − 1` is rounded to an even number.
+fn less_one(x: f64, n: f64) -> f64 {
+    let power = x.powf(n - 1.0);
+    if x < 0.0 && n % 2.0 == 0.0 { -power.abs() } else { power }
+}
+
 /// How many units in the last place of other numbers the last of this one is: more than 1 where it is
 /// subnormal.
 fn lost(x: f64) -> f64 {
@@ -226,7 +232,10 @@ pub fn find(name: &str) -> Option<Pointwise> {
             integer: Some(|x| integer_power(x[0], x[1])),
             gradient: Some(|g, x, _, which, c| {
                 let (x, n) = (x[0], x[1]);
-                if x.is_nan() || n.is_nan() || x < 0.0 && n.fract() != 0.0 && n.is_finite() {
+                if x == 1.0 && which == 1 {
+                    // Every power of 1 is 1, the one with no number for an exponent too.
+                    0.0
+                } else if x.is_nan() || n.is_nan() || x < 0.0 && n.fract() != 0.0 && n.is_finite() {
                     f64::NAN
                 } else if which == 0 {
                     // −0 has powers that −1e-10 has not.
@@ -235,7 +244,7 @@ pub fn find(name: &str) -> Option<Pointwise> {
                     if n == 0.0 {
                         return 0.0;
                     }
-                    let power = d.powf(n - 1.0);
+                    let power = less_one(d, n);
                     // The power may overflow where its product with a small n does not.
                     let over = power.is_infinite() && n.abs() < 1.0;
                     let slope = if over { n / d * d.powf(n) } else { n * power };
@@ -247,7 +256,8 @@ pub fn find(name: &str) -> Option<Pointwise> {
                 }
             }),
             // The exponent less 1 is rounded, here.
-            slack: |x| 12.0 + (1.0 + x[1].abs()) * guard(x[0]).abs().ln().abs(),
+            slack: |x| 12.0 + ((1.0 + x[1].abs()) * guard(x[0]).abs().ln().abs()).max(0.0),
+            swell: |g, x| (1.0 + g.abs()) * (1.0 + x[1].abs()),
             ranges: [[0.01, 4.0], [-3.0, 3.0]],
             ..BINARY
         },
