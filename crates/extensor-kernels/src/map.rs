@@ -11,7 +11,7 @@ use crate::native::{Compute, Native};
 use crate::number::{Lane, Number, Real};
 use crate::par::parallel_chunks;
 use crate::program::Program;
-use crate::stream::{self, Stream};
+use crate::stream::{self, Places, Stream};
 use crate::view::{Gather, View};
 use std::mem::MaybeUninit;
 use std::num::Wrapping;
@@ -227,11 +227,15 @@ numbers!(by_registers: f32, f64);
 numbers!(dispatch_narrow: Wrapping<i8>, Wrapping<i16>, Wrapping<i32>, Wrapping<i64>);
 numbers!(dispatch_narrow: Wrapping<u8>, Wrapping<u16>, Wrapping<u32>, Wrapping<u64>);
 
-/// Runs a formula that whole numbers have too, which is cheap: past the caches it waits for memory, and
-/// for longer with the widest registers (`add` of 16 M numbers by a tenth on a Zen 4).
+/// Runs a formula that whole numbers have too, which is cheap: past the caches it waits for memory, on
+/// some processors for longer with the widest registers.
 #[inline]
 fn by_registers<T: Native, const N: usize, G: Inline<T, T, N>>(kernel: Loop<'_, T, T, N, G>) {
-    if kernel.past.is_some() { dispatch_narrow(kernel) } else { dispatch(kernel) }
+    if kernel.past.is_some() && !Places::here().widest {
+        dispatch_narrow(kernel)
+    } else {
+        dispatch(kernel)
+    }
 }
 
 impl<T, F, const N: usize> Block<T, u8, N> for Predicates<F>
