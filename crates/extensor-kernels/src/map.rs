@@ -9,7 +9,7 @@ use crate::isa::{Kernel, dispatch, dispatch_narrow};
 use crate::math::{Float, TrigConstants};
 use crate::native::{Compute, Native};
 use crate::number::{Lane, Number, Real};
-use crate::par::parallel_chunks;
+use crate::par::{parallel_chunks, share};
 use crate::program::Program;
 use crate::stream::{self, Places, Stream};
 use crate::view::{Gather, View};
@@ -297,8 +297,9 @@ macro_rules! blocks_for_all_numbers {
 }
 blocks_for_all_numbers!(i8, i16, i32, i64, u8, u16, u32, u64);
 
-/// Elements that one thread takes at a time.
+/// Elements that one thread takes at a time, at most and at least.
 const CHUNK: usize = 64 * 1024;
+const LEAST: usize = 8 * 1024;
 /// Elements that are packed or widened at a time.
 const BLOCK: usize = 1024;
 /// Elements that are made before they are written past the caches: few, so that reading, computing
@@ -367,16 +368,21 @@ pub fn map_slices<T, O, const N: usize>(
         }
     }
     match O::as_wide_mut(out) {
-        Some(out) if len <= CHUNK => block.run(slices, out, None),
+        Some(out) if len <= LEAST => block.run(slices, out, None),
         Some(out) => {
             let past = size_of_val(out) >= stream::FROM;
-            parallel_chunks(out, CHUNK, &|start, out| {
+            parallel_chunks(out, chunk(len), &|start, out| {
                 let stream = past.then(Stream::new);
                 block.run(parts(&slices, start, out.len()), out, stream.as_ref());
             });
         }
         None => map_converted(block, inputs, out),
     }
+}
+
+/// How many of `len` elements a task takes: whole blocks.
+fn chunk(len: usize) -> usize {
+    share(len, LEAST, CHUNK).next_multiple_of(BLOCK)
 }
 
 /// [`map_slices`] where something has to be converted.
@@ -400,7 +406,7 @@ fn map_packed<T: Compute, O: Compute, const N: usize>(
     }
     let gathers = each(inputs.each_ref(), Gather::new);
     let constants = each(gathers.each_ref(), |g| g.constant().map(T::wide));
-    parallel_chunks(out, CHUNK, &|start, out| {
+    parallel_chunks(out, chunk(out.len()), &|start, out| {
         let mut raw = [T::ZERO; BLOCK];
         let mut wide = [[T::Wide::ZERO; BLOCK]; N];
         let mut result = [O::Wide::ZERO; BLOCK];
@@ -451,7 +457,7 @@ pub fn choose<T: Native>(condition: View<'_, u8>, a: View<'_, T>, b: View<'_, T>
         "choose: an input's length differs from the output's"
     );
     let (condition, a, b) = (Gather::new(&condition), Gather::new(&a), Gather::new(&b));
-    parallel_chunks(out, CHUNK, &|start, out| {
+    parallel_chunks(out, chunk(out.len()), &|start, out| {
         let mut mask = [0u8; BLOCK];
         let mut other = [T::ZERO; BLOCK];
         for (k, out) in out.chunks_mut(BLOCK).enumerate() {

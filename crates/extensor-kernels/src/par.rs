@@ -1,9 +1,11 @@
 //! Threads: one pool of helpers that join in when a caller has enough work.
 //!
-//! [`parallel_for`] runs numbered tasks. The caller works too and takes tasks from the same counter
-//! as the helpers, so it never waits for a helper that has not started: beside other load on the
-//! machine a step is slowed down, not stopped. Which thread runs a task is left to chance; kernels
-//! cut their work into tasks by its size alone, so results do not depend on the number of threads.
+//! [`parallel_for`] runs numbered tasks. The caller works too, and never waits for a helper that has
+//! not started: beside other load on the machine a step is slowed down, not stopped. Each thread has a
+//! lane of tasks that follow each other, the same one whenever the same number of threads work, so
+//! that it finds in its caches what it left there; when its own are done it takes those of others.
+//! Which thread runs a task is left to chance all the same; kernels cut their work into tasks so that
+//! results do not depend on it.
 
 use crate::settings::settings;
 use crate::stop::{self, Stop, Watch};
@@ -12,7 +14,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
 
 /// The most threads that one call may ask for.
@@ -64,13 +66,21 @@ pub fn with_threads<R>(n: usize, f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Tasks that follow each other, on a cache line of their own: threads count up different ones.
+#[repr(align(64))]
+struct Lane {
+    /// The next task nobody has taken.
+    next: AtomicUsize,
+    /// Where they end.
+    end: usize,
+}
+
 /// A call of [`parallel_for`] under way.
 struct Job {
     /// The caller's closure; valid until `unfinished` is 0, which the caller waits for.
     task: *const (dyn Fn(usize) + Sync),
-    tasks: usize,
-    /// The next task nobody has taken.
-    next: AtomicUsize,
+    /// As many as threads may work on it.
+    lanes: Box<[Lane]>,
     /// Tasks not finished yet.
     unfinished: AtomicUsize,
     /// Helpers that may still join.
@@ -92,28 +102,44 @@ unsafe impl Send for Job {}
 unsafe impl Sync for Job {}
 
 impl Job {
-    /// Takes and runs tasks until none is left, or until it is to stop.
-    fn work(&self) {
-        loop {
-            if stop::is_wanted() {
-                return self.abandon();
+    /// Takes and runs tasks until none is left, or until it is to stop: first those of one lane,
+    /// then those of the lanes behind it.
+    fn work(&self, first: usize) {
+        let mut ended = 0;
+        for k in 0..self.lanes.len() {
+            let lane = &self.lanes[(first + k) % self.lanes.len()];
+            loop {
+                if stop::is_wanted() {
+                    self.finished(ended);
+                    return self.abandon();
+                }
+                // Looked at first: most lanes are empty when others are done with theirs.
+                if lane.next.load(Ordering::Relaxed) >= lane.end {
+                    break;
+                }
+                let i = lane.next.fetch_add(1, Ordering::Relaxed);
+                if i >= lane.end {
+                    break;
+                }
+                // SAFETY: task `i` is unfinished, so the caller is still waiting and its closure lives.
+                let task = unsafe { &*self.task };
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(i))) {
+                    *self.panic.lock().unwrap_or_else(|e| e.into_inner()) = Some(panic);
+                }
+                ended += 1;
             }
-            let i = self.next.fetch_add(1, Ordering::Relaxed);
-            if i >= self.tasks {
-                return;
-            }
-            // SAFETY: task `i` is unfinished, so the caller is still waiting and its closure lives.
-            let task = unsafe { &*self.task };
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(i))) {
-                *self.panic.lock().unwrap_or_else(|e| e.into_inner()) = Some(panic);
-            }
-            self.finished(1);
         }
+        self.finished(ended);
+    }
+
+    /// Whether nobody is left a task to take.
+    fn is_exhausted(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.next.load(Ordering::Relaxed) >= lane.end)
     }
 
     /// Counts tasks that have ended, or that nobody will begin.
     fn finished(&self, tasks: usize) {
-        if self.unfinished.fetch_sub(tasks, Ordering::AcqRel) == tasks {
+        if tasks > 0 && self.unfinished.fetch_sub(tasks, Ordering::AcqRel) == tasks {
             *self.done.lock().unwrap_or_else(|e| e.into_inner()) = true;
             self.wake.notify_all();
         }
@@ -122,9 +148,9 @@ impl Job {
     /// Takes all the tasks that are left, and does none of them.
     fn abandon(&self) {
         *self.panic.lock().unwrap_or_else(|e| e.into_inner()) = Some(Box::new(Stop::Interrupted));
-        let taken = self.next.swap(self.tasks, Ordering::Relaxed);
-        if taken < self.tasks {
-            self.finished(self.tasks - taken);
+        for lane in &self.lanes {
+            let taken = lane.next.swap(lane.end, Ordering::Relaxed);
+            self.finished(lane.end.saturating_sub(taken));
         }
     }
 
@@ -176,11 +202,25 @@ fn pool() -> &'static Pool {
 }
 
 impl Pool {
+    /// The queue. Many threads want it at once, each for a moment: they spin rather than sleep.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        for _ in 0..200 {
+            match self.queue.try_lock() {
+                Ok(queue) => return queue,
+                Err(TryLockError::Poisoned(error)) => return error.into_inner(),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        self.queue.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     fn post(&'static self, job: &Arc<Job>, helpers: usize) {
-        let mut queue = self.queue.lock().unwrap_or_else(|e| e.into_inner());
+        let mut queue = self.queue();
         while queue.helpers < helpers {
-            let spawned =
-                std::thread::Builder::new().name("extensor".into()).spawn(move || self.help());
+            let number = queue.helpers + 1;
+            let spawned = std::thread::Builder::new()
+                .name("extensor".into())
+                .spawn(move || self.help(number));
             // A machine that gives no more threads still does the work with those it has.
             if spawned.is_err() {
                 break;
@@ -189,33 +229,41 @@ impl Pool {
         }
         queue.jobs.push_back(job.clone());
         self.posted.fetch_add(1, Ordering::Release);
-        let wake = queue.asleep.min(helpers);
+        let asleep = queue.asleep.min(helpers);
         drop(queue);
-        for _ in 0..wake {
+        self.rouse(asleep);
+    }
+
+    /// Wakes a few of so many sleepers; those wake more. To wake them all takes one thread longer
+    /// than the work may take.
+    fn rouse(&self, asleep: usize) {
+        for _ in 0..asleep.min(2) {
             self.work.notify_one();
         }
     }
 
     /// What a helper thread does all its life.
-    fn help(&self) {
+    fn help(&self, number: usize) {
         loop {
             let job = self.next_job();
             OVERRIDE.with(|o| o.set(job.threads));
-            Watch::shared(job.watch.clone(), || job.work());
+            Watch::shared(job.watch.clone(), || job.work(number));
         }
     }
 
     fn next_job(&self) -> Arc<Job> {
-        let mut queue = self.queue.lock().unwrap_or_else(|e| e.into_inner());
+        let mut queue = self.queue();
         loop {
             while let Some(job) = queue.jobs.front() {
-                let exhausted = job.next.load(Ordering::Relaxed) >= job.tasks;
-                if exhausted || job.seats.load(Ordering::Relaxed) == 0 {
+                if job.is_exhausted() || job.seats.load(Ordering::Relaxed) == 0 {
                     queue.jobs.pop_front();
                     continue;
                 }
-                job.seats.fetch_sub(1, Ordering::Relaxed);
-                return job.clone();
+                let left = job.seats.fetch_sub(1, Ordering::Relaxed) - 1;
+                let (job, asleep) = (job.clone(), queue.asleep.min(left));
+                drop(queue);
+                self.rouse(asleep);
+                return job;
             }
             let seen = self.posted.load(Ordering::Acquire);
             drop(queue);
@@ -226,7 +274,7 @@ impl Pool {
                 }
                 std::hint::spin_loop();
             }
-            queue = self.queue.lock().unwrap_or_else(|e| e.into_inner());
+            queue = self.queue();
             if queue.jobs.is_empty() {
                 queue.asleep += 1;
                 queue = self.work.wait(queue).unwrap_or_else(|e| e.into_inner());
@@ -254,10 +302,13 @@ pub fn parallel_for(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     // SAFETY: only the lifetime is changed. `wait` below keeps `task` alive until every task that
     // may dereference the pointer has ended.
     let erased: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(erased) };
+    let lane = |k: usize| Lane {
+        next: AtomicUsize::new(tasks / threads * k + (tasks % threads).min(k)),
+        end: tasks / threads * (k + 1) + (tasks % threads).min(k + 1),
+    };
     let job = Arc::new(Job {
         task: erased,
-        tasks,
-        next: AtomicUsize::new(0),
+        lanes: (0..threads).map(lane).collect(),
         unfinished: AtomicUsize::new(tasks),
         seats: AtomicUsize::new(threads - 1),
         panic: Mutex::new(None),
@@ -267,12 +318,19 @@ pub fn parallel_for(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         watch: Watch::to_share(),
     });
     pool().post(&job, threads - 1);
-    job.work();
+    job.work(0);
     job.wait();
     let panic = job.panic.lock().unwrap_or_else(|e| e.into_inner()).take();
     if let Some(panic) = panic {
         resume_unwind(panic);
     }
+}
+
+/// How many of `len` numbers a task takes, `least` to `most`: so few that every thread has some, and
+/// not so few that handing them out takes longer than working on them. For work whose results do not
+/// depend on how it is cut.
+pub(crate) fn share(len: usize, least: usize, most: usize) -> usize {
+    len.div_ceil(2 * threads()).clamp(least, most)
 }
 
 /// A pointer that tasks may share because each touches its own part.

@@ -6,7 +6,7 @@
 use crate::isa::{Kernel, dispatch, dispatch_narrow};
 use crate::native::{Compute, Native};
 use crate::norm::Wide;
-use crate::par::{Shared, parallel_for};
+use crate::par::{Shared, parallel_for, share};
 use crate::stop;
 use std::ops::Range;
 
@@ -82,6 +82,8 @@ pub struct Planes {
 
 /// Numbers that a task takes at a time, nearly.
 const TASK: usize = 32 * 1024;
+/// At the least.
+const LEAST: usize = 4 * 1024;
 
 impl Planes {
     fn input(&self) -> usize {
@@ -94,7 +96,8 @@ impl Planes {
 
     /// Runs `work(plane)` for all planes, several to a task.
     fn each(&self, work: impl Fn(usize) + Sync) {
-        let together = (TASK / self.input().max(self.output()).max(1)).max(1);
+        let size = self.input().max(self.output()).max(1);
+        let together = (share(self.count.saturating_mul(size), LEAST, TASK) / size).max(1);
         parallel_for(self.count.div_ceil(together), &|task| {
             for plane in task * together..self.count.min((task + 1) * together) {
                 work(plane);

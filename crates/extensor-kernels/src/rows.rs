@@ -8,7 +8,7 @@
 use crate::array::each;
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
-use crate::par::{Shared, parallel_for};
+use crate::par::{Shared, parallel_for, share};
 use crate::stop;
 use crate::stream::{self, Sink, Stream};
 
@@ -22,6 +22,8 @@ pub trait Row<W, const I: usize, const O: usize>: Sync {
 
 /// Numbers that a task takes at a time, nearly.
 const CHUNK: usize = 32 * 1024;
+/// At the least.
+const LEAST: usize = 4 * 1024;
 /// Numbers that are made before they are written past the caches, nearly.
 const MADE: usize = 256;
 /// Numbers of a row that is not too long to be made in the first cache and copied from there.
@@ -88,7 +90,7 @@ fn all_rows<T: Compute, const I: usize, const O: usize>(
     let x_len = each(x, |x| length(x.len()));
     let y_len = each(y.each_ref(), |y| length(y.len()));
     let longest = x_len.iter().chain(&y_len).copied().max().unwrap_or(1).max(1);
-    let together = (CHUNK / longest).max(1);
+    let together = (share(count.saturating_mul(longest), LEAST, CHUNK) / longest).max(1);
     let bytes: usize = y.iter().map(|y| size_of_val(*y)).sum();
     let streamed = bytes >= stream::FROM && longest <= LONG;
     let y = each(y, |y| Shared::new(y));

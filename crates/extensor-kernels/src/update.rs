@@ -13,7 +13,7 @@ use crate::array::each;
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
 use crate::number::Real;
-use crate::par::{Shared, parallel_for};
+use crate::par::{Shared, parallel_for, share};
 use crate::view::{Gather, View};
 
 /// What becomes of one element of a parameter and of its `S` slots.
@@ -144,6 +144,8 @@ impl<'a, T: Copy> Parts<'a, T> {
 
 /// Elements that one thread takes at a time.
 const CHUNK: usize = 16 * 1024;
+/// At the least.
+const LEAST: usize = 4 * 1024;
 /// Elements that are packed or widened at a time.
 const BLOCK: usize = 1024;
 
@@ -169,8 +171,9 @@ pub fn update<T, G, const S: usize>(
     let slots = each(slots, |slot| Parts::new(slot, len));
     let gradient = Gather::new(&gradient);
     let arrays = Arrays { parameter, gradient, slots, scale };
-    parallel_for(len.div_ceil(CHUNK), &|task| {
-        let (start, end) = (task * CHUNK, (task * CHUNK + CHUNK).min(len));
+    let chunk = share(len, LEAST, CHUNK).next_multiple_of(BLOCK);
+    parallel_for(len.div_ceil(chunk), &|task| {
+        let (start, end) = (task * chunk, (task * chunk + chunk).min(len));
         // SAFETY: the chunks of different tasks do not overlap, and lie below the length of all.
         unsafe { arrays.update(step, start, end) };
     });

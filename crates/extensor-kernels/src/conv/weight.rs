@@ -14,7 +14,7 @@ use crate::stop;
 use std::ops::Range;
 
 /// The most parts, and bytes that their sums take in all.
-const PARTS: usize = 16;
+const PARTS: usize = 32;
 const BYTES: usize = 8 << 20;
 
 /// Multiply-adds that a part has at least.
@@ -66,7 +66,7 @@ fn sum<T: Element>(geometry: &Geometry, grad: &[T], x: &[T], together: usize, su
         }
     };
     let threads = par::threads();
-    if threads > 1 && (tasks >= 2 * threads || few || work < PART) {
+    if threads > 1 && (tasks >= threads || few || work < PART) {
         par::parallel_for(tasks, &|task| par::with_threads(1, || one(task)));
     } else {
         (0..tasks).for_each(one);

@@ -57,6 +57,8 @@ impl Wide for f64 {
 const LEAST: f64 = 1e-10;
 /// Numbers that a task takes at a time, nearly.
 const TASK: usize = 32 * 1024;
+/// At the least.
+const SMALL_TASK: usize = 4 * 1024;
 
 /// `Σ scale·x`.
 #[derive(Clone, Copy)]

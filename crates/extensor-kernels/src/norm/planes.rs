@@ -1,11 +1,12 @@
 //! Groups made of pieces, each of which has one factor and one summand: the planes of images.
 
 use super::{
-    Line, Moments, Pull, PullShift, Shift, Spans, TASK, Terms, Totals, Wide, moments, wide,
+    Line, Moments, Pull, PullShift, SMALL_TASK, Shift, Spans, TASK, Terms, Totals, Wide, moments,
+    wide,
 };
 use crate::isa::dispatch;
 use crate::native::{Compute, Native};
-use crate::par::{Shared, parallel_for};
+use crate::par::{Shared, parallel_for, share};
 use crate::stop;
 
 /// Groups of `pieces` pieces of `len` numbers.
@@ -64,7 +65,8 @@ impl Planes {
 
     /// Runs `work(group)` for all groups, several to a task.
     fn each(&self, work: impl Fn(usize) + Sync) {
-        let together = (TASK / (self.pieces * self.len).max(1)).max(1);
+        let size = (self.pieces * self.len).max(1);
+        let together = (share(self.elements(), SMALL_TASK, TASK) / size).max(1);
         let tasks = self.groups.div_ceil(together);
         parallel_for(tasks, &|task| {
             for group in task * together..self.groups.min((task + 1) * together) {

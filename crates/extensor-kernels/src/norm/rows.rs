@@ -1,13 +1,13 @@
 //! Groups that lie together, with a factor and a summand for each of their numbers.
 
 use super::{
-    LANES, Line, Pull, PullBack, Spans, Stretch, TASK, Terms, Totals, Wide, ask_ahead, moments,
-    sweep, wide,
+    LANES, Line, Pull, PullBack, SMALL_TASK, Spans, Stretch, TASK, Terms, Totals, Wide, ask_ahead,
+    moments, sweep, wide,
 };
 use crate::gemm::scratch;
 use crate::isa::{Kernel, dispatch};
 use crate::native::{Compute, Native};
-use crate::par::{Shared, parallel_for};
+use crate::par::{Shared, parallel_for, share};
 use crate::stop;
 use crate::stream::{self, PIECE, Sink, Stream};
 use std::ops::Range;
@@ -70,7 +70,7 @@ where
     if x.is_empty() {
         return;
     }
-    let together = (TASK / len).max(1);
+    let together = (share(x.len(), SMALL_TASK, TASK) / len).max(1);
     let streamed = streamed(y, len);
     crate::par::parallel_chunks(y, together * len, &|start, y| {
         let (first, x) = (start / len, &x[start..start + y.len()]);
@@ -440,7 +440,7 @@ pub fn backward<T: Compute>(
 fn tasks(shape: &Rows, totals: bool) -> usize {
     let all = shape.count.saturating_mul(shape.len);
     let most = if totals { ((1 << 22) / (shape.groups * shape.len)).clamp(8, 64) } else { 1024 };
-    all.div_ceil(TASK).min(most).min(shape.count).max(1)
+    all.div_ceil(2 * SMALL_TASK).min(most).min(shape.count).max(1)
 }
 
 /// The totals of all tasks, added in their order.

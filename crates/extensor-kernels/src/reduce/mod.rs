@@ -27,7 +27,7 @@ pub use real::{Floats, float_product, float_sum, logsumexp, mean, norm, std, var
 pub use scan::{Scans, cumprod, cumsum, recurrence};
 
 use crate::native::{Compute, Native};
-use crate::par::{Shared, parallel_for};
+use crate::par::{Shared, parallel_for, share};
 use crate::stop;
 use crate::stream::Places;
 use crate::view::{Gather, View, merged};
@@ -59,6 +59,7 @@ const PARTS: usize = 32;
 const JOINED: usize = 1 << 20;
 /// Numbers that are worth a task of their own.
 const TASK: usize = 64 * 1024;
+const LEAST: usize = 8 * 1024;
 
 /// A way to fold numbers, on slices; `P` is a parameter that each result has for itself.
 pub trait Fold<I, A, P>: Sync {
@@ -269,7 +270,8 @@ impl<T: Compute> Room<T> {
 
 /// Runs `unit(0)`, …, each about `each` numbers of work, several to a task.
 fn in_tasks(units: usize, each: usize, run: &(dyn Fn(std::ops::Range<usize>) + Sync)) {
-    let together = (TASK / each.max(1)).max(1);
+    let each = each.max(1);
+    let together = (share(units.saturating_mul(each), LEAST, TASK) / each).max(1);
     if units <= together {
         return run(0..units);
     }
