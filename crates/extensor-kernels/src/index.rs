@@ -6,7 +6,7 @@
 //! whatever the number of threads: each part of the result belongs to one task.
 
 use crate::native::Native;
-use crate::par::{parallel_chunks, parallel_for};
+use crate::par::{parallel_chunks, parallel_for, share};
 use crate::view::{Gather, View, merged};
 use smallvec::SmallVec;
 use std::ops::AddAssign;
@@ -19,9 +19,10 @@ const CHUNK: usize = 64 * 1024;
 pub fn first_outside(index: &[i64], size: usize) -> Option<i64> {
     let outside = |&i: &i64| usize::try_from(i).map_or(true, |i| i >= size);
     let first = AtomicUsize::new(usize::MAX);
-    parallel_for(index.len().div_ceil(CHUNK), &|t| {
-        let start = t * CHUNK;
-        let part = &index[start..(start + CHUNK).min(index.len())];
+    let chunk = share(index.len(), CHUNK / 8, CHUNK);
+    parallel_for(index.len().div_ceil(chunk), &|t| {
+        let start = t * chunk;
+        let part = &index[start..(start + chunk).min(index.len())];
         // A sum has no early exit, and so vectorises.
         if part.iter().map(|i| usize::from(outside(i))).sum::<usize>() > 0
             && let Some(at) = part.iter().position(outside)

@@ -333,6 +333,12 @@ pub(crate) fn share(len: usize, least: usize, most: usize) -> usize {
     len.div_ceil(2 * threads()).clamp(least, most)
 }
 
+/// How many threads may work on each of `tasks` tasks that follow each other on this many threads:
+/// one where there are many tasks, and else so many that all have work until the last of them ends.
+pub(crate) fn within(tasks: usize) -> usize {
+    (4 * threads()).div_ceil(tasks.max(1)).min(threads())
+}
+
 /// A pointer that tasks may share because each touches its own part.
 pub(crate) struct Shared<T>(*mut T);
 // SAFETY: whoever calls `part` promises that every task has a part of its own.

@@ -89,15 +89,15 @@ impl<T: Element> Correlation<'_, T> {
         let (tasks, work) = (parts * groups, work * together);
         if threads == 1 {
             par::with_threads(1, || (0..tasks).for_each(one));
-        } else if tasks >= 4 * threads || work < 4 * TASK {
+        } else {
             let some = (TASK / work).clamp(1, tasks.div_ceil(threads));
+            // Those that have nothing left to do help with the products of others.
+            let within = if work < 4 * TASK { 1 } else { par::within(tasks) };
             par::parallel_for(tasks.div_ceil(some), &|task| {
-                par::with_threads(1, || {
+                par::with_threads(within, || {
                     (task * some..tasks.min((task + 1) * some)).for_each(one);
                 });
             });
-        } else {
-            (0..tasks).for_each(one);
         }
     }
 

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 /// The most parts, and bytes that their sums take in all.
 const PARTS: usize = 32;
-const BYTES: usize = 8 << 20;
+const BYTES: usize = 16 << 20;
 
 /// Multiply-adds that a part has at least.
 const PART: usize = 1 << 18;
@@ -65,12 +65,8 @@ fn sum<T: Element>(geometry: &Geometry, grad: &[T], x: &[T], together: usize, su
             part.product(group, images, sums);
         }
     };
-    let threads = par::threads();
-    if threads > 1 && (tasks >= threads || few || work < PART) {
-        par::parallel_for(tasks, &|task| par::with_threads(1, || one(task)));
-    } else {
-        (0..tasks).for_each(one);
-    }
+    let within = if few || work < PART { 1 } else { par::within(tasks) };
+    par::parallel_for(tasks, &|task| par::with_threads(within, || one(task)));
 }
 
 /// What a part's sums are made of.

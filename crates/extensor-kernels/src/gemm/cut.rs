@@ -107,7 +107,8 @@ impl Cut {
         if row_parts * col_parts < threads {
             col_parts = threads.div_ceil(row_parts).min(n / (2 * lanes::<R>())).max(col_parts);
         }
-        if threads > FEW {
+        let many = threads > FEW && col_parts != even;
+        if many {
             (row_parts, col_parts) = grid::<R>(m.div_ceil(height), n, height, needed, threads);
         }
         let mut cut = Cut {
@@ -121,12 +122,7 @@ impl Cut {
             rest_parts: 0,
         };
         let whole = n / (width * col_parts) * (width * col_parts);
-        if threads > 1
-            && threads <= FEW
-            && col_parts == even
-            && whole > 0
-            && m >= threads * REST_ROWS
-        {
+        if threads > 1 && !many && col_parts == even && whole > 0 && m >= threads * REST_ROWS {
             cut.unit = width;
             cut.rest = whole;
             cut.rest_parts = if whole < n { threads } else { 0 };

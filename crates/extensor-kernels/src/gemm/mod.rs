@@ -296,8 +296,8 @@ unsafe fn product<T: Element>(
         } else if T::WIDE && m.saturating_mul(n).saturating_mul(k) <= direct {
             let c = Target { first: c.first.cast(), row: c.row, col: c.col };
             direct::product::<T::Acc>(dims, &a.cast(), &b.cast(), accumulate, c);
-        } else if n < simd::lanes::<T::Acc>() && n < m {
-            // Too narrow for vectors along the columns: along the rows, then.
+        } else if 2 * n <= simd::lanes::<T::Acc>() && n < m {
+            // Too narrow for vectors along the columns: along the rows, then, though A is packed.
             let dims = Dims { m: n, k, n: m };
             let c = Target { row: c.col, col: c.row, ..c };
             blocked::product(dims, &b, &a, accumulate, c);

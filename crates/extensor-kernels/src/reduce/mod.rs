@@ -27,7 +27,7 @@ pub use real::{Floats, float_product, float_sum, logsumexp, mean, norm, std, var
 pub use scan::{Scans, cumprod, cumsum, recurrence};
 
 use crate::native::{Compute, Native};
-use crate::par::{Shared, parallel_for, share};
+use crate::par::{Shared, parallel_for, share, threads};
 use crate::stop;
 use crate::stream::Places;
 use crate::view::{Gather, View, merged};
@@ -289,7 +289,7 @@ fn side_by_side<T: Compute>(x: &Gather<'_, T>, all: usize, rows: usize, each: us
     if small || each < LONG || most < places || T::as_wide(&[]).is_none() {
         return 1;
     }
-    (rows / PARTS).clamp(places, most) / places * places
+    (rows / PARTS.max(8 * threads())).clamp(places, most) / places * places
 }
 
 impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O> {

@@ -9,6 +9,7 @@ use crate::ops::samples::Sample;
 use crate::ops::shape::bad_shape;
 use crate::tensor::match_float;
 use crate::{DType, Error, Pair, Result, Shape, Tensor, ops};
+use extensor_kernels::index::first_outside;
 use extensor_kernels::pool;
 use smallvec::smallvec;
 
@@ -180,7 +181,7 @@ impl Operation for MaxPool2d {
         let (g, indices) = (call.grad().contiguous()?, call.outputs[1].contiguous()?);
         let places = slice::<i64>(&indices);
         let size = planes.rows.len * planes.columns.len;
-        if let Some(&index) = places.iter().find(|&&i| i < 0 || i as usize >= size) {
+        if let Some(index) = first_outside(places, size) {
             return Err(Error::IndexOutOfRange { op, index, axis: shape.len() - 2, size });
         }
         let dtype = g.dtype();
