@@ -39,6 +39,9 @@ def matmul(name):
     # matmul_tn_512x512x512: A transposed in memory, B not
     _, layout, sizes = name.split("_")
     m, k, n = map(int, sizes.split("x"))
+    if layout == "bf16":
+        x, y = torch.randn(m, k).bfloat16(), torch.randn(k, n).bfloat16()
+        return lambda: x @ y
     x = torch.randn(k, m).T if layout[0] == "t" else torch.randn(m, k)
     y = torch.randn(n, k).T if layout[1] == "t" else torch.randn(k, n)
     return lambda: x @ y
@@ -129,17 +132,23 @@ def training(name):
         return step(nn.Sequential(*layers), torch.randn(32, 3, 32, 32), 32, adam)
     if name == "gpt":
         return step(Gpt(), torch.arange(768).reshape(12, 64) % 65, 768, torch.optim.AdamW)
+    if name in ("large_gpt", "large_gpt_bf16"):
+        tokens = torch.arange(4096).reshape(16, 256) % 65
+        mixed = name.endswith("bf16")
+        return step(Gpt(65, 384, 6, 6, 256), tokens, 4096, torch.optim.AdamW, mixed)
     return None
 
 
-def step(net, x, count, optimizer):
-    targets = torch.arange(count) % (65 if count == 768 else 10)
+def step(net, x, count, optimizer, mixed=False):
+    targets = torch.arange(count) % (65 if count in (768, 4096) else 10)
     optimizer = optimizer(net.parameters(), lr=1e-3)
 
     def run():
         with torch.enable_grad():
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(net(x), targets).backward()
+            with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+                loss = torch.nn.functional.cross_entropy(net(x), targets)
+            loss.backward()
             optimizer.step()
 
     return run

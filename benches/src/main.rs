@@ -2,7 +2,7 @@
 //! the same run says nothing.
 //!
 //! ```text
-//! cargo run --release -p extensor-bench -- [--threads 1,2] [--only WORD] [--python PATH] [--turns N]
+//! cargo run --release -p extensor-bench -- [--threads 1,2] [--only WORD] [--python PATH] [--turns N] [--large]
 //! cargo run --release -p extensor-bench -- --memory [--threads 1,2]
 //! ```
 //!
@@ -33,6 +33,7 @@ struct Options {
     only: Option<String>,
     python: String,
     turns: usize,
+    large: bool,
     memory: bool,
     memory_of: Option<String>,
 }
@@ -40,8 +41,15 @@ struct Options {
 fn options() -> Result<Options, String> {
     let python = std::env::var("EXTENSOR_BENCH_PYTHON").unwrap_or_else(|_| "python3".into());
     let (threads, turns) = (vec![1, 2], 7);
-    let mut options =
-        Options { threads, only: None, python, turns, memory: false, memory_of: None };
+    let mut options = Options {
+        threads,
+        only: None,
+        python,
+        turns,
+        large: false,
+        memory: false,
+        memory_of: None,
+    };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{flag} needs a value"));
@@ -50,6 +58,7 @@ fn options() -> Result<Options, String> {
                 let list: Result<_, _> = value()?.split(',').map(str::parse).collect();
                 options.threads = list.map_err(|e| format!("--threads: {e}"))?;
             }
+            "--large" => options.large = true,
             "--memory" => options.memory = true,
             "--memory-of" => options.memory_of = Some(value()?),
             "--only" => options.only = Some(value()?),
@@ -57,7 +66,7 @@ fn options() -> Result<Options, String> {
             "--turns" => options.turns = value()?.parse().map_err(|e| format!("--turns: {e}"))?,
             other => {
                 return Err(format!(
-                    "unknown option {other}; there are --threads, --only, --python, --turns, --memory"
+                    "unknown option {other}; there are --threads, --only, --python, --turns, --large, --memory"
                 ));
             }
         }
@@ -89,7 +98,7 @@ fn main() {
             "{:28} {:>10} {:>10}   {:>10} {:>10}   {:>7} {:>7}",
             "", "ours", "", "PyTorch", "", "ratio", "(min)"
         );
-        for mut workload in work::all() {
+        for mut workload in if options.large { work::large() } else { work::all() } {
             if options.only.as_ref().is_some_and(|word| !workload.name.contains(word.as_str())) {
                 continue;
             }

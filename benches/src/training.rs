@@ -8,7 +8,8 @@ use extensor::nn::{
     Mode, Model, Sequential, class_loss,
 };
 use extensor::optim::{Adam, AdamW, Optimizer};
-use extensor::{Key, Result, Tensor, tensor};
+use extensor::precision::{self, LossScale, Policy};
+use extensor::{DType, Key, Result, Tensor, tensor};
 use std::hint::black_box;
 
 /// All of them.
@@ -61,6 +62,29 @@ fn step<M: Model + 'static>(
     Workload { name: name.into(), inner: 1, f: Box::new(work) }
 }
 
+/// The same with arithmetic in `bf16` and parameters in `f32`.
+fn mixed_step<M: Model + 'static>(
+    name: &str,
+    model: M,
+    (x, targets): (Tensor, Tensor),
+    optimizer: impl Optimizer<M> + 'static,
+) -> Workload {
+    let state = made(optimizer.init(&model));
+    let (mut kept, mode) = (Some((model, state)), Mode::Training(Key::new(1)));
+    let work = move || {
+        let Some((model, state)) = kept.take() else { unreachable!("put back by every step") };
+        let loss = |model: &M| {
+            let output = model.forward(&x, &mode)?;
+            Ok((class_loss(&output.logits, &targets, 0.0)?, output.model))
+        };
+        let found =
+            made(precision::step(loss, &model, Policy::mixed(DType::BF16), LossScale::NONE));
+        let Some(grads) = found.grads else { unreachable!("random numbers do not overflow") };
+        kept = Some(made(optimizer.update(found.aux.unwrap_or(model), &grads, state)));
+    };
+    Workload { name: name.into(), inner: 1, f: Box::new(work) }
+}
+
 fn classes(count: usize, of: i64) -> Tensor {
     tensor((0..count as i64).map(|i| i % of).collect::<Vec<_>>().as_slice())
 }
@@ -102,4 +126,17 @@ fn gpt() -> Workload {
     let model = made(Gpt::new(Key::new(29), GptConfig::default()));
     let tokens = made(extensor::reshape(&classes(12 * 64, 65), [12, 64]));
     step("gpt", model, (tokens.clone(), tokens), AdamW::new(1e-3))
+}
+
+/// Six blocks of width 384 with 6 heads, 256 characters, batch 16, AdamW: in `f32`, and with
+/// arithmetic in `bf16`.
+pub fn large() -> Vec<Workload> {
+    let sizes = GptConfig { context: 256, layers: 6, heads: 6, width: 384, ..GptConfig::default() };
+    let model = || made(Gpt::new(Key::new(30), sizes.clone()));
+    let tokens = made(extensor::reshape(&classes(16 * 256, 65), [16, 256]));
+    let data = (tokens.clone(), tokens);
+    vec![
+        step("large_gpt", model(), data.clone(), AdamW::new(1e-3)),
+        mixed_step("large_gpt_bf16", model(), data, AdamW::new(1e-3)),
+    ]
 }

@@ -29,12 +29,20 @@ pub fn all() -> Vec<Workload> {
             list.push(matmul(layout, m, k, n));
         }
     }
+    for side in [512, 1024, 2048] {
+        list.push(matmul("bf16", side, side, side));
+    }
     for (m, k, n) in [(64, 64, 64), (128, 512, 10), (128, 784, 512), (2048, 384, 384)] {
         list.push(matmul("nn", m, k, n));
     }
     list.extend(crate::networks::all());
     list.extend(crate::training::all());
     list
+}
+
+/// Those that take seconds each.
+pub fn large() -> Vec<Workload> {
+    crate::training::large()
 }
 
 fn elementwise() -> Vec<Workload> {
@@ -128,7 +136,7 @@ fn elementwise() -> Vec<Workload> {
         .collect()
 }
 
-/// `A·B` with each operand plain (`n`) or transposed in memory (`t`).
+/// `A·B` with each operand plain (`n`) or transposed in memory (`t`), or both plain in `bf16`.
 fn matmul(layout: &str, m: usize, k: usize, n: usize) -> Workload {
     let operand = |seed, transposed: bool, rows: usize, columns: usize| {
         if transposed {
@@ -137,8 +145,11 @@ fn matmul(layout: &str, m: usize, k: usize, n: usize) -> Workload {
             random(seed, &[rows, columns])
         }
     };
-    let a = operand(5, layout.starts_with('t'), m, k);
-    let b = operand(6, layout.ends_with('t'), k, n);
+    let (mut a, mut b) =
+        (operand(5, layout.starts_with('t'), m, k), operand(6, layout.ends_with('t'), k, n));
+    if layout == "bf16" {
+        [a, b] = [&a, &b].map(|x| made(extensor::cast(x, DType::BF16)));
+    }
     Workload {
         name: format!("matmul_{layout}_{m}x{k}x{n}"),
         inner: 1,

@@ -54,11 +54,16 @@ fn grid<R: Real>(
         for rounds in 1..=3 {
             let rows = (rounds * threads / cols).clamp(1, row_tiles);
             let (high, wide) = (row_tiles.div_ceil(rows), registers.div_ceil(cols));
-            // Half cycles for each depth. A tile takes one for each product of registers, and those
-            // that are less than three wide wait for A; B is copied, and both come from afar.
-            let single = usize::from(wide % WIDTH == 1 && wide < WIDTH);
-            let tiles = height * wide + height * (wide % WIDTH) / 6 + single * height / 3;
-            let patch = high * tiles + 12 * wide + high * height * 3 / 4;
+            // Half cycles for each depth. Tiles take one for each product of registers, a fifth more
+            // if they are two wide, twice as long if they are one (`docs/decisions/0003`); B is
+            // copied, and both come from afar.
+            let waits = match (wide % WIDTH, wide) {
+                (0, _) => 0,
+                (1, 1) => height,
+                (1, _) => height * 4 / 5,
+                _ => height * 2 / 5,
+            };
+            let patch = high * (height * wide + waits) + 12 * wide + high * height * 3 / 4;
             // Some threads come late: the fewer patches, the longer all wait for one.
             let turns = (rows * cols).div_ceil(threads);
             let time = patch * (32 * turns + 1);
