@@ -6,8 +6,11 @@
 
 use crate::native::Native;
 use crate::par::parallel_for;
+use crate::stream::{self, Stream};
+use crate::transpose::{Tile, most_rows};
 use crate::view::{View, in_bounds};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// A strided look at a slice that is written to.
 pub struct ViewMut<'a, T> {
@@ -61,7 +64,7 @@ struct Axis {
 
 /// Elements below which a copy stays on the calling thread.
 const SMALL: usize = 64 * 1024;
-/// The side of the square tiles of a transposition.
+/// The side of the square tiles of a transposition of which not all can be done in registers.
 const TILE: usize = 32;
 
 /// Copies every element of `from` to the same index of `to`.
@@ -126,14 +129,20 @@ impl<T: Native> Copy<T> {
         let rows: usize = self.outer.iter().map(|axis| axis.size).product();
         // A plane (across × inner) is cut into strips and these along the inner axis into pieces,
         // so that there is work to share whatever the shape.
-        let strip = if self.across.size > 1 { TILE } else { 1 };
+        let strip = match self.across.size {
+            1 => 1,
+            _ if self.in_registers() => most_rows::<T>(),
+            _ => TILE,
+        };
         let strips = self.across.size.div_ceil(strip);
         let piece = self.inner.size.min(SMALL / strip);
         let pieces = self.inner.size.div_ceil(piece);
         let units = rows * strips * pieces;
         let each = strip * piece;
         let together = (SMALL / each).max(1);
+        let past = units * each * size_of::<T>() >= stream::FROM;
         let task = |t: usize| {
+            let stream = past.then(Stream::new);
             for unit in t * together..((t + 1) * together).min(units) {
                 let (row, rest) = (unit / (strips * pieces), unit % (strips * pieces));
                 let (s, p) = (rest / pieces, rest % pieces);
@@ -141,6 +150,7 @@ impl<T: Native> Copy<T> {
                     row,
                     s * strip..((s + 1) * strip).min(self.across.size),
                     p * piece..((p + 1) * piece).min(self.inner.size),
+                    stream.as_ref(),
                 );
             }
         };
@@ -151,14 +161,47 @@ impl<T: Native> Copy<T> {
         }
     }
 
-    /// Copies part of one plane.
-    fn tiles(&self, mut row: usize, across: std::ops::Range<usize>, inner: std::ops::Range<usize>) {
+    /// Whether a plane is one that [`Tile`] transposes.
+    fn in_registers(&self) -> bool {
+        self.across.size > 1 && self.across.from.abs() == 1 && self.inner.to == 1
+    }
+
+    /// Copies part of one plane, past the caches if `stream` is given and that is of use.
+    fn tiles(
+        &self,
+        mut row: usize,
+        across: Range<usize>,
+        inner: Range<usize>,
+        stream: Option<&Stream>,
+    ) {
         let (mut from, mut to) = (self.from_offset, self.to_offset);
         for axis in self.outer.iter().rev() {
             let i = (row % axis.size) as isize;
             row /= axis.size;
             from += i * axis.from;
             to += i * axis.to;
+        }
+        if self.in_registers() {
+            // Backwards in the source is from the last row of the target to the first.
+            let first = if self.across.from < 0 { across.end - 1 } else { across.start } as isize;
+            let from = from + first * self.across.from + inner.start as isize * self.inner.from;
+            let to = to + first * self.across.to + inner.start as isize;
+            // SAFETY: indices stay below the axes' sizes, and both views were seen to lie in their
+            // slices; source and target do not overlap, one being borrowed mutably. The stream's drop
+            // is the fence that ordering asks for.
+            unsafe {
+                Tile {
+                    from: self.from.offset(from),
+                    from_step: self.inner.from,
+                    to: self.to.offset(to),
+                    to_step: self.across.to * self.across.from.signum(),
+                    rows: across.len(),
+                    columns: inner.len(),
+                    past: stream.is_some(),
+                }
+                .run();
+            }
+            return;
         }
         let step = if self.across.size > 1 { TILE } else { inner.len() };
         for start in inner.clone().step_by(step.max(1)) {
