@@ -64,6 +64,8 @@ struct Axis {
 
 /// Elements below which a copy stays on the calling thread.
 const SMALL: usize = 64 * 1024;
+/// Columns from which on a tile whose lines are not those of memory goes there by way of a buffer.
+const WIDE: usize = 64;
 /// The side of the square tiles of a transposition of which not all can be done in registers.
 const TILE: usize = 32;
 
@@ -143,6 +145,7 @@ impl<T: Native> Copy<T> {
         let past = units * each * size_of::<T>() >= stream::FROM;
         let task = |t: usize| {
             let stream = past.then(Stream::new);
+            let mut room = Vec::new();
             for unit in t * together..((t + 1) * together).min(units) {
                 let (row, rest) = (unit / (strips * pieces), unit % (strips * pieces));
                 let (s, p) = (rest / pieces, rest % pieces);
@@ -151,6 +154,7 @@ impl<T: Native> Copy<T> {
                     s * strip..((s + 1) * strip).min(self.across.size),
                     p * piece..((p + 1) * piece).min(self.inner.size),
                     stream.as_ref(),
+                    &mut room,
                 );
             }
         };
@@ -173,6 +177,7 @@ impl<T: Native> Copy<T> {
         across: Range<usize>,
         inner: Range<usize>,
         stream: Option<&Stream>,
+        room: &mut Vec<T>,
     ) {
         let (mut from, mut to) = (self.from_offset, self.to_offset);
         for axis in self.outer.iter().rev() {
@@ -187,10 +192,9 @@ impl<T: Native> Copy<T> {
             let from = from + first * self.across.from + inner.start as isize * self.inner.from;
             let to = to + first * self.across.to + inner.start as isize;
             // SAFETY: indices stay below the axes' sizes, and both views were seen to lie in their
-            // slices; source and target do not overlap, one being borrowed mutably. The stream's drop
-            // is the fence that ordering asks for.
+            // slices; source and target do not overlap, one being borrowed mutably.
             unsafe {
-                Tile {
+                let tile = Tile {
                     from: self.from.offset(from),
                     from_step: self.inner.from,
                     to: self.to.offset(to),
@@ -198,8 +202,13 @@ impl<T: Native> Copy<T> {
                     rows: across.len(),
                     columns: inner.len(),
                     past: stream.is_some(),
+                };
+                match stream {
+                    Some(stream) if !tile.lines() && tile.columns >= WIDE => {
+                        tile.run_through(room, stream)
+                    }
+                    _ => tile.run(),
                 }
-                .run();
             }
             return;
         }

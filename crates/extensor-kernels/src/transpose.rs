@@ -8,7 +8,7 @@
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Isa, isa};
 use crate::native::Native;
-use crate::stream::{self, LINE};
+use crate::stream::{self, LINE, Stream};
 use std::mem::MaybeUninit;
 
 /// The most bytes that are read together from one place.
@@ -52,6 +52,46 @@ impl<T: Native> Tile<T> {
                 2 => self.of::<u16>().blocks(),
                 4 => self.of::<u32>().blocks(),
                 _ => self.of::<u64>().blocks(),
+            }
+        }
+    }
+
+    /// Whether lines of the target are lines of memory.
+    pub(crate) fn lines(&self) -> bool {
+        let step = self.to_step.unsigned_abs() * size_of::<T>();
+        self.to.addr().is_multiple_of(LINE) && step.is_multiple_of(LINE)
+    }
+
+    /// Moves the numbers by way of `room` and past the caches: rows that begin anywhere are written as
+    /// far as possible by whole lines.
+    ///
+    /// # Safety
+    /// As for [`Tile::run`].
+    pub(crate) unsafe fn run_through(self, room: &mut Vec<T>, stream: &Stream) {
+        const COLUMNS: usize = 256;
+        let Tile { from, from_step, to, to_step, rows, columns, .. } = self;
+        if room.len() < rows * COLUMNS {
+            room.resize(most_rows::<T>() * COLUMNS, T::ZERO);
+        }
+        for start in (0..columns).step_by(COLUMNS) {
+            let count = COLUMNS.min(columns - start);
+            let part = Tile {
+                from: from.wrapping_offset(start as isize * from_step),
+                to: room.as_mut_ptr(),
+                to_step: count as isize,
+                columns: count,
+                past: false,
+                ..self
+            };
+            // SAFETY: part of the tile, which goes to memory of its own that has room for it.
+            unsafe { part.run() };
+            for (row, made) in room[..rows * count].chunks(count).enumerate() {
+                let to = to.wrapping_offset(row as isize * to_step).wrapping_add(start);
+                // SAFETY: `count` numbers of a row of the tile lie there.
+                let to = unsafe { std::slice::from_raw_parts_mut(to, count) };
+                let before = to.as_ptr().align_offset(LINE).min(count);
+                to[..before].copy_from_slice(&made[..before]);
+                stream.write(&made[before..], &mut to[before..]);
             }
         }
     }
@@ -114,11 +154,10 @@ impl<T: Native> Tile<T> {
         let done = {
             let bytes = (stage.cast::<u8>(), to.cast::<u8>());
             let step = to_step * size_of::<T>() as isize;
-            let lines = to.addr().is_multiple_of(LINE) && step % LINE as isize == 0;
             // SAFETY: the caller's promise; the instructions were detected.
             unsafe {
                 match isa() {
-                    Isa::V4 if self.past && lines => {
+                    Isa::V4 if self.past && self.lines() => {
                         v4::<T, true>(bytes.0, bytes.1, step, rows, count)
                     }
                     Isa::V4 => v4::<T, false>(bytes.0, bytes.1, step, rows, count),

@@ -13,7 +13,7 @@ use crate::view::{Gather, View};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Elements that one thread takes at a time.
+/// Elements that one thread takes at a time, unless told otherwise.
 const CHUNK: usize = 64 * 1024;
 /// Bytes of a tile of the transposed array: small enough for the second cache, several times over.
 const TILE: usize = 64 * 1024;
@@ -48,10 +48,12 @@ struct Axis {
 }
 
 /// An order in which to visit the elements of arrays.
-pub(crate) struct Walk {
+pub struct Walk {
     len: usize,
     /// The most elements of a piece.
     piece: usize,
+    /// Elements that one thread takes at a time.
+    chunk: usize,
     tiles: Option<Tiles>,
 }
 
@@ -70,7 +72,12 @@ impl Walk {
     /// An order for arrays of `len` elements each, in pieces of `piece` elements at most.
     pub(crate) fn new(len: usize, piece: usize, arrays: &[Layout<'_>]) -> Walk {
         let tiles = if len < SMALL { None } else { Tiles::new(piece, arrays) };
-        Walk { len, piece, tiles }
+        Walk { len, piece, chunk: CHUNK, tiles }
+    }
+
+    /// The same order, for work of which one thread is to take so many elements at a time.
+    pub(crate) fn in_chunks(self, chunk: usize) -> Walk {
+        Walk { chunk, ..self }
     }
 
     /// The elements of the longest piece.
@@ -87,8 +94,8 @@ impl Walk {
         let past = size_of_val(out) >= stream::FROM && self.tiles.is_some();
         let out = &Shared::new(out);
         let (units, together) = match &self.tiles {
-            Some(tiles) => (tiles.count(), (CHUNK / (tiles.rows * tiles.columns)).max(1)),
-            None => (self.len.div_ceil(self.piece), (CHUNK / self.piece).max(1)),
+            Some(tiles) => (tiles.count(), (self.chunk / (tiles.rows * tiles.columns)).max(1)),
+            None => (self.len.div_ceil(self.piece), (self.chunk / self.piece).max(1)),
         };
         let run = |t: usize| {
             let units = t * together..((t + 1) * together).min(units);
@@ -165,7 +172,8 @@ impl Tiles {
         }
         let group = if together { piece / inner.size } else { 1 };
         // As many rows as are read together, and what that leaves for columns.
-        let rows = (transpose::STRETCH / size).next_multiple_of(group).min(across.size);
+        let read = if size < 4 { transpose::STRETCH / 2 } else { transpose::STRETCH };
+        let rows = (read / size).next_multiple_of(group).min(across.size);
         let columns = (TILE / size / rows).clamp(1, piece).min(inner.size);
         let columns = if together { inner.size } else { columns };
         axes.reverse();
@@ -223,7 +231,7 @@ pub(crate) struct Pieces<'a, O> {
 }
 
 /// One piece: elements `start..start + len`.
-pub(crate) struct Piece<'p> {
+pub struct Piece<'p> {
     pub start: usize,
     pub len: usize,
     /// The tile, and which row of it this is.
