@@ -2,11 +2,9 @@
 //! instructions: what is done is chosen at run time, for a block of elements at a time.
 
 use crate::native::Native;
-use crate::par::parallel_chunks;
-use crate::view::{Gather, View};
+use crate::view::View;
+use crate::walk::{Reader, Room, Walk};
 
-/// Elements that one thread takes at a time.
-const CHUNK: usize = 64 * 1024;
 /// Elements that are packed at a time.
 const BLOCK: usize = 1024;
 
@@ -130,13 +128,13 @@ fn each<T: Copy>(out: &mut [T], b: &[T], f: impl Fn(T, T) -> T) {
 /// If an input has not as many elements as `out`.
 pub fn bitwise<T: Word>(op: Bitwise, a: View<'_, T>, b: View<'_, T>, out: &mut [T]) {
     assert!([a.len(), b.len()] == [out.len(); 2], "bitwise: an input's length");
-    let (a, b) = (Gather::new(&a), Gather::new(&b));
-    parallel_chunks(out, CHUNK, &|start, out| {
-        let mut other = [T::ZERO; BLOCK];
-        for (k, out) in out.chunks_mut(BLOCK).enumerate() {
-            let other = &mut other[..out.len()];
-            a.read(start + k * BLOCK, out);
-            b.read(start + k * BLOCK, other);
+    let walk = Walk::new(out.len(), BLOCK, &[a.layout(), b.layout()]);
+    let (a, b) = (Reader::new(&a, 0), Reader::new(&b, 1));
+    walk.run(out, &|pieces| {
+        let (mut one, mut other) = (Room::new(), Room::new());
+        while let Some((piece, out)) = pieces.next() {
+            out.copy_from_slice(a.read(&walk, &piece, &mut one));
+            let other = b.read(&walk, &piece, &mut other);
             match op {
                 Bitwise::And => each(out, other, T::and),
                 Bitwise::Or => each(out, other, T::or),
@@ -158,13 +156,12 @@ pub fn bitwise<T: Word>(op: Bitwise, a: View<'_, T>, b: View<'_, T>, out: &mut [
 /// If `x` has not as many elements as `out`.
 pub fn top_bits<T: Word>(x: View<'_, T>, out: &mut [u8]) {
     assert_eq!(x.len(), out.len(), "top_bits: the length");
-    let x = Gather::new(&x);
-    parallel_chunks(out, CHUNK, &|start, out| {
-        let mut block = [T::ZERO; BLOCK];
-        for (k, out) in out.chunks_mut(BLOCK).enumerate() {
-            let block = &mut block[..out.len()];
-            x.read(start + k * BLOCK, block);
-            for (out, x) in out.iter_mut().zip(block) {
+    let walk = Walk::new(out.len(), BLOCK, &[x.layout()]);
+    let x = Reader::new(&x, 0);
+    walk.run(out, &|pieces| {
+        let mut room = Room::new();
+        while let Some((piece, out)) = pieces.next() {
+            for (out, x) in out.iter_mut().zip(x.read(&walk, &piece, &mut room)) {
                 *out = (x.to_u64() >> (T::WIDTH - 1)) as u8;
             }
         }

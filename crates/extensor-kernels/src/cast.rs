@@ -6,8 +6,8 @@
 
 use crate::isa::{Kernel, dispatch_narrow};
 use crate::native::{Compute, Native};
-use crate::par::parallel_chunks;
-use crate::view::{Gather, View};
+use crate::view::View;
+use crate::walk::{Piece, Reader, Room, Walk};
 use half::{bf16, f16};
 
 /// A type all of whose values `W` holds exactly.
@@ -22,35 +22,52 @@ pub trait Target<W>: Native {
     fn narrow(from: &[W], to: &mut [Self]);
 }
 
-/// Reads elements `start..start + to.len()` of an array, widened.
-pub type Read<'a, W> = dyn Fn(usize, &mut [W]) + Sync + 'a;
+/// Reads pieces of an array, one after the other.
+pub type Next<'a, W> = Box<dyn FnMut(&Piece<'_>, &mut [W]) + 'a>;
 
-/// Elements that one thread takes at a time.
-const CHUNK: usize = 64 * 1024;
+/// An array that is read in another type.
+pub trait Read<W>: Sync {
+    /// The order in which its elements are visited.
+    fn walk(&self) -> &Walk;
+    /// A function that reads pieces of it, widened, one after the other.
+    fn pieces(&self) -> Next<'_, W>;
+}
+
+struct Array<'a, S> {
+    walk: Walk,
+    reader: Reader<'a, S>,
+}
+
+impl<W, S: Source<W>> Read<W> for Array<'_, S> {
+    fn walk(&self) -> &Walk {
+        &self.walk
+    }
+    fn pieces(&self) -> Next<'_, W> {
+        let mut room = Room::new();
+        Box::new(move |piece, to| S::widen(self.reader.read(&self.walk, piece, &mut room), to))
+    }
+}
+
 /// Elements that are widened at a time.
 const BLOCK: usize = 1024;
 
 /// Reads `view` as numbers of type `W`.
-pub fn reader<'a, S: Source<W>, W>(view: View<'a, S>) -> impl Fn(usize, &mut [W]) + Sync + 'a {
-    let gather = Gather::new(&view);
-    move |start, to| {
-        if let Some(together) = gather.slice(start, to.len()) {
-            return S::widen(together, to);
-        }
-        let mut raw = [S::ZERO; BLOCK];
-        let raw = &mut raw[..to.len()];
-        gather.read(start, raw);
-        S::widen(raw, to);
-    }
+pub fn reader<'a, S: Source<W>, W>(view: View<'a, S>) -> impl Read<W> + 'a {
+    let walk = Walk::new(view.len(), BLOCK, &[view.layout()]);
+    Array { walk, reader: Reader::new(&view, 0) }
 }
 
-/// `out[i] = read(i)`, rounded to the type of `out`.
-pub fn cast<W: Native, T: Target<W>>(read: &Read<'_, W>, out: &mut [T]) {
-    parallel_chunks(out, CHUNK, &|start, out| {
+/// `out[i] = read[i]`, rounded to the type of `out`.
+///
+/// # Panics
+/// If `read` has not as many elements as `out`.
+pub fn cast<W: Native, T: Target<W>>(read: &dyn Read<W>, out: &mut [T]) {
+    read.walk().run(out, &|pieces| {
+        let mut next = read.pieces();
         let mut wide = [W::ZERO; BLOCK];
-        for (k, out) in out.chunks_mut(BLOCK).enumerate() {
+        while let Some((piece, out)) = pieces.next() {
             let wide = &mut wide[..out.len()];
-            read(start + k * BLOCK, wide);
+            next(&piece, wide);
             T::narrow(wide, out);
         }
     });

@@ -5,9 +5,12 @@
 //! allow, and a transposition goes tile by tile so that both sides use whole cache lines.
 
 use crate::native::Native;
-use crate::par::parallel_for;
+use crate::par::{parallel_for, share};
+use crate::stream::{self, Stream};
+use crate::transpose::{Tile, most_rows};
 use crate::view::{View, in_bounds};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// A strided look at a slice that is written to.
 pub struct ViewMut<'a, T> {
@@ -59,9 +62,12 @@ struct Axis {
     to: isize,
 }
 
-/// Elements below which a copy stays on the calling thread.
+/// Elements that one thread takes at a time, at most and at least.
 const SMALL: usize = 64 * 1024;
-/// The side of the square tiles of a transposition.
+const LEAST: usize = 8 * 1024;
+/// Columns from which on a tile whose lines are not those of memory goes there by way of a buffer.
+const WIDE: usize = 64;
+/// The side of the square tiles of a transposition of which not all can be done in registers.
 const TILE: usize = 32;
 
 /// Copies every element of `from` to the same index of `to`.
@@ -94,8 +100,12 @@ pub fn copy<T: Native>(from: View<'_, T>, to: ViewMut<'_, T>) {
     }
     let inner = merged.pop().unwrap_or(Axis { size: 1, from: 1, to: 1 });
     // The axis along which the source lies together, if that is another one.
-    let across = merged.iter().position(|axis| axis.from.abs() == 1 && inner.from.abs() > 1);
-    let across = across.map_or(Axis { size: 1, from: 0, to: 0 }, |at| merged.remove(at));
+    let turned = merged.iter().position(|axis| axis.from.abs() == 1 && inner.from.abs() > 1);
+    // Else lines are copied, many of them for each that is looked for.
+    let across = match turned {
+        Some(at) => merged.remove(at),
+        None => merged.pop().unwrap_or(Axis { size: 1, from: 0, to: 0 }),
+    };
     Copy {
         from: from.data().as_ptr(),
         from_offset: from.offset() as isize,
@@ -104,6 +114,7 @@ pub fn copy<T: Native>(from: View<'_, T>, to: ViewMut<'_, T>) {
         outer: merged,
         across,
         inner,
+        turned: turned.is_some(),
     }
     .run();
 }
@@ -116,6 +127,8 @@ struct Copy<T> {
     outer: SmallVec<[Axis; 6]>,
     across: Axis,
     inner: Axis,
+    /// Whether the source lies together along `across`.
+    turned: bool,
 }
 
 // SAFETY: tasks write different elements: a target view names none twice.
@@ -126,14 +139,21 @@ impl<T: Native> Copy<T> {
         let rows: usize = self.outer.iter().map(|axis| axis.size).product();
         // A plane (across × inner) is cut into strips and these along the inner axis into pieces,
         // so that there is work to share whatever the shape.
-        let strip = if self.across.size > 1 { TILE } else { 1 };
+        let strip = match self.across.size {
+            1 => 1,
+            _ if self.in_registers() => most_rows::<T>(),
+            size => size.min(TILE),
+        };
         let strips = self.across.size.div_ceil(strip);
         let piece = self.inner.size.min(SMALL / strip);
         let pieces = self.inner.size.div_ceil(piece);
         let units = rows * strips * pieces;
         let each = strip * piece;
-        let together = (SMALL / each).max(1);
+        let together = (share(units.saturating_mul(each), LEAST, SMALL) / each).max(1);
+        let past = units * each * size_of::<T>() >= stream::FROM;
         let task = |t: usize| {
+            let stream = past.then(Stream::new);
+            let mut room = Vec::new();
             for unit in t * together..((t + 1) * together).min(units) {
                 let (row, rest) = (unit / (strips * pieces), unit % (strips * pieces));
                 let (s, p) = (rest / pieces, rest % pieces);
@@ -141,6 +161,8 @@ impl<T: Native> Copy<T> {
                     row,
                     s * strip..((s + 1) * strip).min(self.across.size),
                     p * piece..((p + 1) * piece).min(self.inner.size),
+                    stream.as_ref(),
+                    &mut room,
                 );
             }
         };
@@ -151,8 +173,20 @@ impl<T: Native> Copy<T> {
         }
     }
 
-    /// Copies part of one plane.
-    fn tiles(&self, mut row: usize, across: std::ops::Range<usize>, inner: std::ops::Range<usize>) {
+    /// Whether a plane is one that [`Tile`] transposes.
+    fn in_registers(&self) -> bool {
+        self.turned && self.inner.to == 1
+    }
+
+    /// Copies part of one plane, past the caches if `stream` is given and that is of use.
+    fn tiles(
+        &self,
+        mut row: usize,
+        across: Range<usize>,
+        inner: Range<usize>,
+        stream: Option<&Stream>,
+        room: &mut Vec<T>,
+    ) {
         let (mut from, mut to) = (self.from_offset, self.to_offset);
         for axis in self.outer.iter().rev() {
             let i = (row % axis.size) as isize;
@@ -160,7 +194,33 @@ impl<T: Native> Copy<T> {
             from += i * axis.from;
             to += i * axis.to;
         }
-        let step = if self.across.size > 1 { TILE } else { inner.len() };
+        if self.in_registers() {
+            // Backwards in the source is from the last row of the target to the first.
+            let first = if self.across.from < 0 { across.end - 1 } else { across.start } as isize;
+            let from = from + first * self.across.from + inner.start as isize * self.inner.from;
+            let to = to + first * self.across.to + inner.start as isize;
+            // SAFETY: indices stay below the axes' sizes, and both views were seen to lie in their
+            // slices; source and target do not overlap, one being borrowed mutably.
+            unsafe {
+                let tile = Tile {
+                    from: self.from.offset(from),
+                    from_step: self.inner.from,
+                    to: self.to.offset(to),
+                    to_step: self.across.to * self.across.from.signum(),
+                    rows: across.len(),
+                    columns: inner.len(),
+                    past: stream.is_some(),
+                };
+                match stream {
+                    Some(stream) if !tile.lines() && tile.columns >= WIDE => {
+                        tile.run_through(room, stream)
+                    }
+                    _ => tile.run(),
+                }
+            }
+            return;
+        }
+        let step = if self.turned { TILE } else { inner.len() };
         for start in inner.clone().step_by(step.max(1)) {
             let count = step.min(inner.end - start);
             for a in across.clone() {

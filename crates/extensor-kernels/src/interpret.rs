@@ -8,9 +8,9 @@ use crate::map::{Block, Formula, Formulas};
 use crate::math::{Float, TrigConstants};
 use crate::native::{Compute, Native};
 use crate::number::{Lane, Real};
-use crate::par::parallel_chunks;
 use crate::program::{Binary, Compare, Program, Step, Unary, unary_functions};
-use crate::view::{Gather, View};
+use crate::view::View;
+use crate::walk::{Layout, Reader, Room, Walk};
 
 /// What programs are computed in: `f32` and `f64`.
 pub trait Machine: Real<Mask = bool> + Float + TrigConstants + Native {
@@ -39,19 +39,22 @@ where
         return;
     }
     let plan = Plan::new(program);
-    let gathers: Vec<Gather<'_, T>> = inputs.iter().map(Gather::new).collect();
-    parallel_chunks(out, CHUNK, &|start, out| {
-        let size = out.len().min(BLOCK);
-        let mut raw = vec![T::ZERO; size];
+    let layouts: Vec<Layout<'_>> = inputs.iter().map(View::layout).collect();
+    let walk = Walk::new(out.len(), BLOCK, &layouts).in_chunks(CHUNK);
+    let readers: Vec<Reader<'_, T>> =
+        inputs.iter().enumerate().map(|(number, x)| Reader::new(x, number)).collect();
+    walk.run(out, &|pieces| {
+        let size = walk.longest();
+        let mut rooms: Vec<Room<T>> = readers.iter().map(|_| Room::new()).collect();
         let mut slots: Vec<Vec<T::Wide>> = vec![vec![T::Wide::ZERO; size]; plan.slots];
-        for (k, out) in out.chunks_mut(BLOCK).enumerate() {
-            let (at, len) = (start + k * BLOCK, out.len());
+        while let Some((piece, out)) = pieces.next() {
+            let len = piece.len;
             for action in &plan.actions {
                 let mut to = std::mem::take(&mut slots[action.to]);
                 match action.step {
                     Step::Variable(number) => {
-                        gathers[number].read(at, &mut raw[..len]);
-                        T::widen(&raw[..len], &mut to[..len]);
+                        let x = readers[number].read(&walk, &piece, &mut rooms[number]);
+                        T::widen(x, &mut to[..len]);
                     }
                     _ => {
                         let operands = action.from.map(|slot| match slots.get(slot) {

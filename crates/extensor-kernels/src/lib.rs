@@ -33,5 +33,7 @@ pub mod sort;
 pub mod stop;
 mod stream;
 pub mod symbol;
+mod transpose;
 pub mod update;
 pub mod view;
+mod walk;

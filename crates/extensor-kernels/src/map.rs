@@ -12,7 +12,8 @@ use crate::number::{Lane, Number, Real};
 use crate::par::{parallel_chunks, share};
 use crate::program::Program;
 use crate::stream::{self, Places, Stream};
-use crate::view::{Gather, View};
+use crate::view::View;
+use crate::walk::{Reader, Room, Walk};
 use std::mem::MaybeUninit;
 use std::num::Wrapping;
 
@@ -404,40 +405,42 @@ fn map_packed<T: Compute, O: Compute, const N: usize>(
     if out.is_empty() {
         return;
     }
-    let gathers = each(inputs.each_ref(), Gather::new);
-    let constants = each(gathers.each_ref(), |g| g.constant().map(T::wide));
-    parallel_chunks(out, chunk(out.len()), &|start, out| {
-        let mut raw = [T::ZERO; BLOCK];
+    let layouts = each(inputs.each_ref(), |x| x.layout());
+    let walk = Walk::new(out.len(), BLOCK, &layouts);
+    let mut number = 0;
+    let readers = each(inputs.each_ref(), |x| {
+        number += 1;
+        Reader::new(x, number - 1)
+    });
+    let constants = each(readers.each_ref(), |x| x.constant().map(T::wide));
+    walk.run(out, &|pieces| {
+        let mut rooms = [const { Room::new() }; N];
         let mut wide = [[T::Wide::ZERO; BLOCK]; N];
         let mut result = [O::Wide::ZERO; BLOCK];
-        let longest = out.len().min(BLOCK);
+        let longest = walk.longest();
         for (buffer, constant) in wide.iter_mut().zip(&constants) {
             if let Some(constant) = constant {
                 buffer[..longest].fill(*constant);
             }
         }
-        for (k, out) in out.chunks_mut(BLOCK).enumerate() {
-            let (at, len) = (start + k * BLOCK, out.len());
+        while let Some((piece, out)) = pieces.next() {
+            let len = piece.len;
             let mut slices: [&[T::Wide]; N] = [&[]; N];
-            for (((slice, buffer), gather), constant) in
-                slices.iter_mut().zip(&mut wide).zip(&gathers).zip(&constants)
+            for ((((slice, buffer), reader), constant), room) in
+                slices.iter_mut().zip(&mut wide).zip(&readers).zip(&constants).zip(&mut rooms)
             {
                 if constant.is_none() {
-                    let together = gather.slice(at, len);
-                    if let Some(direct) = together.and_then(T::as_wide) {
+                    let source = reader.read(&walk, &piece, room);
+                    if let Some(direct) = T::as_wide(source) {
                         *slice = direct;
                         continue;
                     }
-                    let source = together.unwrap_or_else(|| {
-                        gather.read(at, &mut raw[..len]);
-                        &raw[..len]
-                    });
                     T::widen(source, &mut buffer[..len]);
                 }
                 *slice = &buffer[..len];
             }
             match O::as_wide_mut(out) {
-                Some(out) => block.run(slices, out, None),
+                Some(out) => block.run(slices, out, piece.stream),
                 None => {
                     block.run(slices, &mut result[..len], None);
                     O::narrow(&result[..len], out);
@@ -456,17 +459,17 @@ pub fn choose<T: Native>(condition: View<'_, u8>, a: View<'_, T>, b: View<'_, T>
         [condition.len(), a.len(), b.len()] == [out.len(); 3],
         "choose: an input's length differs from the output's"
     );
-    let (condition, a, b) = (Gather::new(&condition), Gather::new(&a), Gather::new(&b));
-    parallel_chunks(out, chunk(out.len()), &|start, out| {
-        let mut mask = [0u8; BLOCK];
-        let mut other = [T::ZERO; BLOCK];
-        for (k, out) in out.chunks_mut(BLOCK).enumerate() {
-            let (at, len) = (start + k * BLOCK, out.len());
-            condition.read(at, &mut mask[..len]);
-            a.read(at, out);
-            b.read(at, &mut other[..len]);
-            for ((out, other), mask) in out.iter_mut().zip(&other).zip(&mask) {
-                *out = if *mask != 0 { *out } else { *other };
+    let walk = Walk::new(out.len(), BLOCK, &[condition.layout(), a.layout(), b.layout()]);
+    let condition = Reader::new(&condition, 0);
+    let (a, b) = (Reader::new(&a, 1), Reader::new(&b, 2));
+    walk.run(out, &|pieces| {
+        let (mut mask, mut ones, mut others) = (Room::new(), Room::new(), Room::new());
+        while let Some((piece, out)) = pieces.next() {
+            let mask = condition.read(&walk, &piece, &mut mask);
+            let a = a.read(&walk, &piece, &mut ones);
+            let b = b.read(&walk, &piece, &mut others);
+            for (((out, a), b), mask) in out.iter_mut().zip(a).zip(b).zip(mask) {
+                *out = if *mask != 0 { *a } else { *b };
             }
         }
     });

@@ -5,7 +5,8 @@ use crate::native::{Compute, Native};
 use crate::number::{Number, Real};
 use crate::par::parallel_chunks;
 use crate::random::philox;
-use crate::view::{Gather, View};
+use crate::view::View;
+use crate::walk::{Reader, Room, Walk};
 
 /// Elements that one thread takes at a time.
 const CHUNK: usize = 64 * 1024;
@@ -48,22 +49,16 @@ where
         "scale_where: an input's length differs from the output's"
     );
     let scale = T::Wide::ZERO.lit(scale);
-    let (mask, x) = (Gather::new(&mask), Gather::new(&x));
-    parallel_chunks(out, CHUNK, &|start, out| {
-        let mut bits = [0u8; BLOCK];
-        let mut raw = [T::ZERO; BLOCK];
+    let walk = Walk::new(out.len(), BLOCK, &[mask.layout(), x.layout()]);
+    let (mask, x) = (Reader::new(&mask, 0), Reader::new(&x, 1));
+    walk.run(out, &|pieces| {
+        let (mut bits, mut raw) = (Room::new(), Room::new());
         let mut wide = [T::Wide::ZERO; BLOCK];
         let mut result = [T::Wide::ZERO; BLOCK];
-        for (k, out) in out.chunks_mut(BLOCK).enumerate() {
-            let (at, len) = (start + k * BLOCK, out.len());
-            let mask = mask.slice(at, len).unwrap_or_else(|| {
-                mask.read(at, &mut bits[..len]);
-                &bits[..len]
-            });
-            let x = x.slice(at, len).unwrap_or_else(|| {
-                x.read(at, &mut raw[..len]);
-                &raw[..len]
-            });
+        while let Some((piece, out)) = pieces.next() {
+            let len = piece.len;
+            let mask = mask.read(&walk, &piece, &mut bits);
+            let x = x.read(&walk, &piece, &mut raw);
             let x = T::as_wide(x).unwrap_or_else(|| {
                 T::widen(x, &mut wide[..len]);
                 &wide[..len]

@@ -80,7 +80,7 @@ impl Places {
 
 /// Asks for a line of memory to be brought as near as the second cache. The place may be anywhere.
 #[inline(always)]
-fn ask_from_far(place: *const u8) {
+pub(crate) fn ask_from_far(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: this reads and writes nothing, and any address will do.
     unsafe {

@@ -128,13 +128,13 @@ impl Operation for Cast {
 }
 
 /// A tensor like `x` of the numbers read, in the given dtype, whose elements are of type `T`.
-fn write<W: Native, T: Target<W>>(x: &Tensor, dtype: DType, read: &Read<'_, W>) -> Result<Tensor> {
+fn write<W: Native, T: Target<W>>(x: &Tensor, dtype: DType, read: &dyn Read<W>) -> Result<Tensor> {
     let shape = x.shape().clone();
     Tensor::build("cast", shape, dtype, |out: &mut [T]| convert(read, out))
 }
 
 /// From a float type that `f32` holds to any float type.
-fn real(x: &Tensor, dtype: DType, read: &Read<'_, f32>) -> Result<Tensor> {
+fn real(x: &Tensor, dtype: DType, read: &dyn Read<f32>) -> Result<Tensor> {
     match dtype {
         DType::F16 => write::<f32, f16>(x, dtype, read),
         DType::BF16 => write::<f32, bf16>(x, dtype, read),
@@ -144,7 +144,7 @@ fn real(x: &Tensor, dtype: DType, read: &Read<'_, f32>) -> Result<Tensor> {
 }
 
 /// From any float type to a narrower one, to a whole-number type or to bool.
-fn from_f64(x: &Tensor, dtype: DType, read: &Read<'_, f64>) -> Result<Tensor> {
+fn from_f64(x: &Tensor, dtype: DType, read: &dyn Read<f64>) -> Result<Tensor> {
     match dtype {
         DType::Bool => write::<f64, Truth>(x, dtype, read),
         DType::I8 => write::<f64, i8>(x, dtype, read),
@@ -164,7 +164,7 @@ fn from_f64(x: &Tensor, dtype: DType, read: &Read<'_, f64>) -> Result<Tensor> {
 
 /// From a whole-number type to any other: the low bits of one that is no wider are the same for
 /// signed and unsigned.
-fn whole<W: Native>(x: &Tensor, dtype: DType, read: &Read<'_, W>) -> Result<Tensor>
+fn whole<W: Native>(x: &Tensor, dtype: DType, read: &dyn Read<W>) -> Result<Tensor>
 where
     Truth: Target<W>,
     u8: Target<W>,
