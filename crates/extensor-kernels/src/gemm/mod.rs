@@ -19,6 +19,8 @@ mod direct;
 mod element;
 mod integer;
 mod pack;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod pairs;
 pub(crate) mod scratch;
 pub(crate) mod simd;
 mod software;
@@ -29,6 +31,7 @@ mod vector;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use crate::isa;
 use crate::par;
 use crate::stop;
 use blocked::Target;
@@ -198,8 +201,39 @@ pub(crate) fn product_of<T: Element>(
     }
     let c = Target { first: c.as_mut_ptr(), row: c_row_stride, col: 1 };
     // SAFETY: C lies in `c`, which is borrowed for this call alone; operands in memory are as large
-    // as they have to be, and others check what is asked of them.
-    unsafe { blocked::product(dims, a, b, accumulate, c) };
+    // as they have to be, and others check what is asked of them. If `T` is `bf16`, so are the
+    // numbers.
+    unsafe {
+        if T::PAIRS {
+            in_pairs(dims, a, b, accumulate, c);
+        } else {
+            blocked::product(dims, a, b, accumulate, c);
+        }
+    }
+}
+
+/// The product of operands whose numbers are all `bf16` numbers, by the unit that the machine has.
+///
+/// # Safety
+/// `T` must be `bf16` or `f32`, no extent 0, and `c` be valid for `m` × `n` elements, in rows of
+/// adjacent ones, that nobody else uses.
+unsafe fn in_pairs<T: Element>(
+    dims: Dims,
+    a: &impl Source<T::Acc>,
+    b: &impl Source<T::Acc>,
+    accumulate: bool,
+    c: Target<T>,
+) {
+    // SAFETY: the caller's promise; `unit` is what the machine has.
+    unsafe {
+        match isa::unit() {
+            #[cfg(target_arch = "x86_64")]
+            unit @ (isa::Unit::Bf16 | isa::Unit::Amx) => {
+                pairs::product(unit, dims, a, b, accumulate, c);
+            }
+            _ => blocked::product(dims, a, b, accumulate, c),
+        }
+    }
 }
 
 /// Many products of one shape: `C[i] = A[i]·B[i]`, or `+=` if `accumulate`.
@@ -296,6 +330,8 @@ unsafe fn product<T: Element>(
         } else if T::WIDE && m.saturating_mul(n).saturating_mul(k) <= direct {
             let c = Target { first: c.first.cast(), row: c.row, col: c.col };
             direct::product::<T::Acc>(dims, &a.cast(), &b.cast(), accumulate, c);
+        } else if T::PAIRS && isa::unit() > isa::Unit::None && c.col == 1 {
+            in_pairs(dims, &a, &b, accumulate, c);
         } else if n < simd::lanes::<T::Acc>() && n < m {
             // Too narrow for vectors along the columns: along the rows, then.
             let dims = Dims { m: n, k, n: m };
