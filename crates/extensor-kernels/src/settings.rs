@@ -93,7 +93,11 @@ mod tests {
     #[test]
     fn values_that_mean_nothing_are_errors_that_say_what_is_expected() {
         for (name, value, expected) in [
-            ("EXTENSOR_ISA", "avx2", "EXTENSOR_ISA is \"avx2\", expected base, v3, v4, bf16 or amx"),
+            (
+                "EXTENSOR_ISA",
+                "avx2",
+                "EXTENSOR_ISA is \"avx2\", expected base, v3, v4, bf16 or amx",
+            ),
             ("EXTENSOR_ISA", "", "EXTENSOR_ISA is \"\", expected base, v3, v4, bf16 or amx"),
             ("EXTENSOR_THREADS", "two", "EXTENSOR_THREADS is \"two\", expected a whole number"),
             ("EXTENSOR_THREADS", "0", "EXTENSOR_THREADS is \"0\", expected a whole number from 1"),

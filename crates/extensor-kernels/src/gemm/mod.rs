@@ -1,17 +1,19 @@
 //! The matrix product, `C = A·B`, of strided matrices.
 //!
 //! Operands may have any strides; a transposed or broadcast operand costs what a plain one does.
-//! There are three kernels:
+//! There are four kernels:
 //!
 //! * `m == 1` or `n == 1`: `vector` reads the matrix once, at the speed of memory;
 //! * small products: `direct` reads the operands where they lie;
+//! * `bf16` numbers where the processor has a [`Unit`](crate::isa::Unit) for them: `pairs`;
 //! * all others: `blocked` packs cache-size blocks through [`Source`] and shares tiles of C
 //!   among the threads.
 //!
-//! Whether the first runs depends on the shape alone. The other two compute the same: every element
-//! of C is one chain of fused multiply-adds in the order of the depth. So a result depends on the
-//! shape and the type, never on strides, alignment, threads or instruction set. Nothing is skipped:
-//! zero times infinity is NaN here too.
+//! Whether the first runs depends on the shape alone. `direct` and `blocked` compute the same: every
+//! element of C is one chain of fused multiply-adds in the order of the depth. So a result depends on
+//! the shape and the type, never on strides, alignment, threads or instruction set; but for products
+//! of `bf16` numbers, which a unit sums up in `f32` in an order of its own. Nothing is skipped: zero
+//! times infinity is NaN here too.
 
 mod blocked;
 mod cut;
@@ -185,6 +187,33 @@ pub(crate) fn product_of<T: Element>(
     c: &mut [T],
     c_row_stride: usize,
 ) {
+    product_in::<T, T>(dims, a, b, accumulate, c, c_row_stride);
+}
+
+/// [`product_of`] operands whose numbers are of type `T`, not rounded to it.
+///
+/// # Panics
+/// As for `product_of`.
+pub(crate) fn sums_of<T: Element>(
+    dims: Dims,
+    a: &impl Source<T::Acc>,
+    b: &impl Source<T::Acc>,
+    accumulate: bool,
+    c: &mut [T::Acc],
+    c_row_stride: usize,
+) {
+    product_in::<T, T::Acc>(dims, a, b, accumulate, c, c_row_stride);
+}
+
+/// The product of operands whose numbers are of type `T`, in type `O`.
+fn product_in<T: Element, O: Element<Acc = T::Acc>>(
+    dims: Dims,
+    a: &impl Source<O::Acc>,
+    b: &impl Source<O::Acc>,
+    accumulate: bool,
+    c: &mut [O],
+    c_row_stride: usize,
+) {
     let Dims { m, k, n } = dims;
     if m == 0 || n == 0 {
         return;
@@ -195,14 +224,14 @@ pub(crate) fn product_of<T: Element>(
     assert!((m == 1 || c_row_stride >= n) && reach.is_some_and(|reach| reach <= c.len()));
     if k == 0 {
         for row in c.chunks_mut(c_row_stride.max(1)).take(if accumulate { 0 } else { m }) {
-            row[..n].fill(T::narrow(T::Acc::ZERO));
+            row[..n].fill(O::narrow(O::Acc::ZERO));
         }
         return;
     }
     let c = Target { first: c.as_mut_ptr(), row: c_row_stride, col: 1 };
     // SAFETY: C lies in `c`, which is borrowed for this call alone; operands in memory are as large
     // as they have to be, and others check what is asked of them. If `T` is `bf16`, so are the
-    // numbers.
+    // numbers, and `O` is that or `f32`.
     unsafe {
         if T::PAIRS {
             in_pairs(dims, a, b, accumulate, c);

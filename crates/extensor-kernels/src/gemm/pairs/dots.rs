@@ -1,7 +1,5 @@
 //! Products of tiles by dot products of pairs, AVX512-BF16.
 
-use super::super::Element;
-use super::finish::Unfinished;
 use super::{LANES, Multiply, TILE};
 use std::arch::x86_64::*;
 
@@ -21,26 +19,24 @@ impl Dots {
 
 impl Multiply for Dots {
     #[inline(always)]
-    unsafe fn multiply<O: Element>(
+    unsafe fn multiply(
         &self,
         (a, a_step, a_groups): (*const u32, usize, usize),
         (b, b_step, b_groups): (*const u32, usize, usize),
         depth: usize,
-        to: *mut f32,
-        before: &mut Unfinished<O>,
+        add: bool,
+        sums: *mut f32,
     ) {
-        // SAFETY: the caller's promise.
-        unsafe { before.advance(before.rows()) };
         for group in 0..a_groups {
             for half in 0..LANES / ROWS {
                 // SAFETY: the caller's promise, and that of `new`.
                 unsafe {
                     let a = a.add(group * a_step + half * ROWS * LANES);
-                    let to = to.add(2 * group * TILE + half * ROWS * LANES);
+                    let sums = sums.add(2 * group * TILE + half * ROWS * LANES);
                     if b_groups == 1 {
-                        rows::<1>(a, b, b_step, depth, to);
+                        rows::<1>(a, b, b_step, depth, add, sums);
                     } else {
-                        rows::<2>(a, b, b_step, depth, to);
+                        rows::<2>(a, b, b_step, depth, add, sums);
                     }
                 }
             }
@@ -58,9 +54,18 @@ unsafe fn rows<const N: usize>(
     b: *const u32,
     b_step: usize,
     depth: usize,
+    add: bool,
     to: *mut f32,
 ) {
     let mut sums = [[_mm512_setzero_ps(); N]; ROWS];
+    if add {
+        for (row, sums) in sums.iter_mut().enumerate() {
+            for (group, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: a row of the product of two groups.
+                *sum = unsafe { _mm512_loadu_ps(to.add(group * TILE + row * LANES)) };
+            }
+        }
+    }
     for tile in 0..depth {
         for pair in 0..LANES {
             // SAFETY: pairs of tile number `tile` of each group.

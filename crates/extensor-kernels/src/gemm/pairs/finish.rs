@@ -1,111 +1,81 @@
-//! What becomes of the sums of a block of C: kept for the next stretch of depth, or written to C.
+//! What becomes of sums: they are added to C or replace it, rounded if C is of `bf16` numbers.
 
 use super::super::Element;
 use super::super::blocked::Target;
-use super::{LANES, TILE};
+use super::{LANES, SIDE, TILE};
 use std::arch::x86_64::*;
-use std::ops::Range;
 
-/// The sums of a stretch of a block, and what is to become of them.
-pub(super) struct Unfinished<O> {
-    /// The sums, in squares.
-    pub sums: *const f32,
-    /// Those of the stretches before, likewise, if there are any: what they are added to.
-    pub kept: *mut f32,
-    /// Where the block is in C, unless there are stretches to come.
-    pub c: Option<Target<O>>,
-    /// Whether the sums are added to what C is.
-    pub accumulate: bool,
-    /// Rows that are not finished, and where they end; columns.
-    pub rows: Range<usize>,
-    pub cols: usize,
-}
-
-impl<O: Element> Unfinished<O> {
-    /// Nothing to be finished.
-    pub(super) fn nothing() -> Self {
-        Unfinished {
-            sums: std::ptr::null(),
-            kept: std::ptr::null_mut(),
-            c: None,
-            accumulate: false,
-            rows: 0..0,
-            cols: 0,
-        }
-    }
-
-    /// How many rows are left.
-    pub(super) fn rows(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Finishes some rows.
-    ///
-    /// # Safety
-    /// The machine must have AVX-512. `sums` must be good for the sums of a block, and so `kept`
-    /// unless it is null; without C it must not be. C must be good for the rows and columns, and its
-    /// elements be `f32` or `bf16`.
-    #[inline(always)]
-    pub(super) unsafe fn advance(&mut self, rows: usize) {
-        let start = self.rows.start;
-        let end = self.rows.end.min(start + rows);
-        if start < end {
-            // SAFETY: the caller's promise.
-            unsafe { self.finish(start..end) };
-            self.rows.start = end;
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn finish(&self, rows: Range<usize>) {
-        for i in rows {
-            for half in 0..self.cols.div_ceil(LANES) {
-                let at = (i / LANES * 2 + half) * TILE + i % LANES * LANES;
-                // SAFETY: the caller's promise; elements of C beyond the columns are not touched.
-                unsafe {
-                    let mut sum = _mm512_loadu_ps(self.sums.add(at));
-                    if !self.kept.is_null() {
-                        sum = _mm512_add_ps(_mm512_loadu_ps(self.kept.add(at)), sum);
-                    }
-                    let Some(c) = self.c else {
-                        _mm512_storeu_ps(self.kept.add(at), sum);
-                        continue;
-                    };
-                    let to = c.first.add(i * c.row + half * LANES);
-                    let some = LANES.min(self.cols - half * LANES);
-                    let mask = (u32::MAX >> (32 - some)) as __mmask16;
-                    if O::WIDE {
-                        let to = to.cast::<f32>();
-                        if self.accumulate {
-                            sum = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, to), sum);
-                        }
+/// Writes the sums of a row of blocks, which follow one another.
+///
+/// # Safety
+/// The machine must have AVX-512. `sums` must be good for the sums of as many blocks as `cols`
+/// columns need, `c` for `rows` rows of `cols` adjacent elements, which must be `f32` or `bf16`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(super) unsafe fn write<O: Element>(
+    sums: *const f32,
+    c: Target<O>,
+    accumulate: bool,
+    rows: usize,
+    cols: usize,
+) {
+    for i in 0..rows {
+        let row = i / LANES * 2 * TILE + i % LANES * LANES;
+        for j in (0..cols).step_by(SIDE) {
+            let mask = (u64::from(u32::MAX) >> (SIDE - SIDE.min(cols - j))) as __mmask32;
+            // SAFETY: the caller's promise; elements beyond the columns are not touched.
+            unsafe {
+                let to = c.first.add(i * c.row + j);
+                let sums = sums.add(j * SIDE + row);
+                let mut sums = [_mm512_loadu_ps(sums), _mm512_loadu_ps(sums.add(TILE))];
+                if O::WIDE {
+                    for (half, sum) in sums.into_iter().enumerate() {
+                        let mask = (mask >> (half * LANES)) as __mmask16;
+                        let to = to.wrapping_add(half * LANES).cast::<f32>();
+                        let before = _mm512_maskz_loadu_ps(mask, to);
+                        let sum = if accumulate { _mm512_add_ps(before, sum) } else { sum };
                         _mm512_mask_storeu_ps(to, mask, sum);
-                        continue;
                     }
+                } else {
                     let to = to.cast::<i16>();
-                    if self.accumulate {
-                        let before = _mm256_maskz_loadu_epi16(mask, to);
-                        let before = _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(before));
-                        sum = _mm512_add_ps(_mm512_castsi512_ps(before), sum);
+                    if accumulate {
+                        let before = _mm512_maskz_loadu_epi16(mask, to);
+                        sums[0] = _mm512_add_ps(widen(_mm512_castsi512_si256(before)), sums[0]);
+                        sums[1] =
+                            _mm512_add_ps(widen(_mm512_extracti64x4_epi64::<1>(before)), sums[1]);
                     }
-                    _mm256_mask_storeu_epi16(to, mask, round(sum));
+                    _mm512_mask_storeu_epi16(to, mask, round(sums));
                 }
             }
         }
     }
 }
 
+/// The same numbers in `f32`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn widen(x: __m256i) -> __m512 {
+    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(x)))
+}
+
 /// The nearest `bf16` numbers, even ones where two are as near. The processor's own instruction
 /// makes zeros of subnormal numbers.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn round(x: __m512) -> __m256i {
-    let bits = _mm512_castps_si512(x);
-    let upper = _mm512_srli_epi32::<16>(bits);
-    let odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
-    let up = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7FFF));
-    let rounded = _mm512_srli_epi32::<16>(up);
-    let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
-    let quiet = _mm512_or_si512(upper, _mm512_set1_epi32(0x40));
-    _mm512_cvtepi32_epi16(_mm512_mask_blend_epi32(nan, rounded, quiet))
+#[target_feature(enable = "avx512f,avx512bw")]
+fn round(x: [__m512; 2]) -> __m512i {
+    let rounded = x.map(
+        #[inline(always)]
+        |x| {
+            let bits = _mm512_castps_si512(x);
+            let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+            let up = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7FFF));
+            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+            _mm512_mask_or_epi32(up, nan, bits, _mm512_set1_epi32(0x40_0000))
+        },
+    );
+    // The upper halves of the first register, then those of the second.
+    let pair = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    let low = _mm512_add_epi32(_mm512_slli_epi32::<2>(pair), _mm512_set1_epi32(1));
+    let upper =
+        _mm512_or_si512(low, _mm512_slli_epi32::<16>(_mm512_add_epi32(low, _mm512_set1_epi32(2))));
+    _mm512_permutex2var_epi16(rounded[0], upper, rounded[1])
 }

@@ -3,16 +3,16 @@
 //!
 //! Both operands are packed as pairs ([`pack`]), a block of a few MiB at a time. The depth is cut into
 //! stretches; patches of C are shared among the threads, and a patch is computed in blocks of
-//! [`SIDE`] by [`SIDE`], a stretch after the other. The sums of a stretch begin with zero, those of
-//! the stretches are added in order, and to what C was; all of it in `f32`. One rounding is at the
-//! end.
+//! [`SIDE`] by [`SIDE`], a stretch after the other, and a row of blocks of C written at a time, since
+//! its lines may lie where only few of them fit in the cache. Sums begin with zero and are added to
+//! what C was at the end, all in `f32`; one rounding follows.
 //!
 //! How the depth is cut is decided by its extent alone, so a result does not depend on threads or
 //! strides. It does depend on the unit, within the error of summation: of every 32 depths, tiles add
 //! up the even ones and the odd ones separately.
 //!
 //! Both units take subnormal numbers for zeros. So a block with a subnormal operand is computed as
-//! if there were no unit. What is left: sums below 2⁻¹²⁶ within a stretch are zeros.
+//! if there were no unit. What is left: products and sums below 2⁻¹²⁶ are zeros.
 
 mod dots;
 mod finish;
@@ -26,7 +26,6 @@ use super::{Dims, Element, scratch};
 use crate::isa::Unit;
 use crate::par;
 use crate::stop;
-use finish::Unfinished;
 use pack::{Side, words};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +41,8 @@ const TILE: usize = LANES * LANES;
 /// squares follow one another.
 const SIDE: usize = 2 * LANES;
 
-/// Tiles of the longest stretch of depth: the columns of a block then stay in the first-level cache.
+/// Tiles of the longest stretch of depth: the rows of a block then stay in the first-level cache while
+/// the columns go by.
 const STRETCH: usize = 16;
 
 /// The most rows and columns of C that are computed with one packing of the operands, and tiles in
@@ -52,29 +52,28 @@ const MOST_COLS: usize = 2048;
 const MOST_A: usize = 4096;
 const MOST_B: usize = 8192;
 
-/// Blocks along the rows and along the columns of the largest patch: its rows of A and what is kept of C
+/// Blocks along the rows and along the columns of the largest patch: its columns of B and the sums
 /// stay in the second-level cache.
-const PATCH: (usize, usize) = (16, 8);
+const PATCH: (usize, usize) = (8, 16);
 
 /// How many tasks there should be for each thread: some threads come late.
 const PIECES: usize = 2;
 
 /// What computes blocks.
 trait Multiply {
-    /// Writes the products of one or two groups of rows and one or two of columns: `(first tile, way to the
-    /// next group, groups)`, each of `depth` tiles. The product of groups `i` and `j` is square
-    /// number `2 * i + j` of those at `to`. By and by finishes what was there before.
+    /// The products of one or two groups of rows and one or two of columns: `(first tile, way to the
+    /// next group, groups)`, each of `depth` tiles. The product of groups `i` and `j` is written to
+    /// square number `2 * i + j` of `sums`, or added to it.
     ///
     /// # Safety
-    /// The tiles must exist, at least one in each group, and `to` have room for four squares. What was
-    /// there before must be fit to be finished.
-    unsafe fn multiply<O: Element>(
+    /// The tiles must exist, and four squares.
+    unsafe fn multiply(
         &self,
         a: (*const u32, usize, usize),
         b: (*const u32, usize, usize),
         depth: usize,
-        to: *mut f32,
-        before: &mut Unfinished<O>,
+        add: bool,
+        sums: *mut f32,
     );
 }
 
@@ -179,9 +178,8 @@ struct Cut {
 
 impl Cut {
     fn new(dims: Dims) -> Cut {
-        let side = |extent: usize, most: usize| {
-            even_part(extent.div_ceil(SIDE), most / SIDE) * SIDE
-        };
+        let side =
+            |extent: usize, most: usize| even_part(extent.div_ceil(SIDE), most / SIDE) * SIDE;
         let (rows, cols) = (side(dims.m, MOST_ROWS), side(dims.n, MOST_COLS));
         let tiles = dims.k.div_ceil(DEPTHS);
         let stretch = even_part(tiles, STRETCH);
@@ -293,88 +291,67 @@ impl<O: Element> Block<O> {
             let (i, j) = (task / across, task % across);
             let rows = at(all.0, down, i)..at(all.0, down, i + 1);
             let cols = at(all.1, across, j)..at(all.1, across, j + 1);
-            let sums = if self.kept.is_null() && self.stretch < self.depth {
-                rows.len() * cols.len() * SIDE * SIDE
-            } else {
-                0
-            };
+            // Without stretches to come, a row of blocks at a time is enough.
+            let rows_kept = if self.stretch < self.depth { rows.len() } else { 1 };
+            let sums = if self.kept.is_null() { rows_kept * cols.len() * SIDE * SIDE } else { 0 };
             scratch::with(sums, |sums: &mut [f32]| {
-                let kept = if self.kept.is_null() {
-                    (sums.as_mut_ptr(), cols.len())
-                } else {
+                let sums = if !self.kept.is_null() {
                     let first = (rows.start * all.1 + cols.start) * SIDE * SIDE;
                     (self.kept.wrapping_add(first), all.1)
+                } else {
+                    (sums.as_mut_ptr(), if rows_kept > 1 { cols.len() } else { 0 })
                 };
                 // SAFETY: the machine has the unit; a part of the block that no other task has.
                 unsafe {
                     if self.unit == Unit::Amx {
-                        self.patch(&tiles::Configured::new(), rows, cols, kept);
+                        self.patch(&tiles::Configured::new(), rows, cols, sums);
                     } else {
-                        self.patch(&dots::Dots::new(), rows, cols, kept);
+                        self.patch(&dots::Dots::new(), rows, cols, sums);
                     }
                 }
             });
         });
     }
 
-    /// Computes a patch, given in blocks; `kept` is where its sums are kept between stretches, and how
-    /// many blocks are in a row there.
+    /// Computes a patch, given in blocks. `sums` are those of its first block, and how many blocks on
+    /// those of the next row of blocks are.
     ///
     /// # Safety
-    /// The patch must be of this block, and nobody else use it. The machine must have AVX-512.
+    /// The patch must be of this block, and nobody else use it or its sums. The machine must have
+    /// AVX-512.
     #[inline(never)]
     unsafe fn patch(
         &self,
         with: &impl Multiply,
         rows: Range<usize>,
         cols: Range<usize>,
-        (kept, kept_row): (*mut f32, usize),
+        (sums, next): (*mut f32, usize),
     ) {
-        let mut aside = [const { Aside([0.0; SIDE * SIDE]) }; 2];
-        let mut turn = 0;
-        let mut unfinished = Unfinished::nothing();
         let group = self.depth * TILE;
         let groups = |extent: usize, at: usize| (extent - at * SIDE).div_ceil(LANES).min(2);
         for start in (0..self.depth).step_by(self.stretch) {
             let tiles = self.stretch.min(self.depth - start);
-            let first = self.first && start == 0;
-            let last = self.last && start + tiles == self.depth;
-            for j in cols.clone() {
-                for i in rows.clone() {
-                    let kept = kept.wrapping_add(
-                        ((i - rows.start) * kept_row + j - cols.start) * SIDE * SIDE,
-                    );
-                    let tile = |packed: *const u32, at: usize| {
-                        packed.wrapping_add(2 * at * group + start * TILE)
-                    };
-                    let a = (tile(self.a, i), group, groups(self.rows, i));
+            let tile =
+                |packed: *const u32, at: usize| packed.wrapping_add(2 * at * group + start * TILE);
+            for i in rows.clone() {
+                let sums = sums.wrapping_add((i - rows.start) * next * SIDE * SIDE);
+                let a = (tile(self.a, i), group, groups(self.rows, i));
+                for j in cols.clone() {
                     let b = (tile(self.b, j), group, groups(self.cols, j));
-                    turn = 1 - turn;
-                    let sums = if first && !last { kept } else { aside[turn].0.as_mut_ptr() };
-                    // SAFETY: groups of rows and columns that are packed; where sums are kept there
-                    // is room for every block, and the part of C is there.
+                    let sums = sums.wrapping_add((j - cols.start) * SIDE * SIDE);
+                    // SAFETY: groups of rows and columns that are packed, and a block's sums.
+                    unsafe { with.multiply(a, b, tiles, !self.first || start > 0, sums) };
+                }
+                if self.last && start + tiles == self.depth {
+                    let height = SIDE.min(self.rows - i * SIDE);
+                    let width = self.cols.min(cols.end * SIDE) - cols.start * SIDE;
+                    // SAFETY: the part of C is there, and all its sums.
                     unsafe {
-                        with.multiply(a, b, tiles, sums, &mut unfinished);
-                        if first && !last {
-                            continue;
-                        }
-                        unfinished = Unfinished {
-                            sums,
-                            kept: if first { std::ptr::null_mut() } else { kept },
-                            c: last.then(|| self.c.at(i * SIDE, j * SIDE)),
-                            accumulate: self.accumulate,
-                            rows: 0..if last { SIDE.min(self.rows - i * SIDE) } else { SIDE },
-                            cols: if last { SIDE.min(self.cols - j * SIDE) } else { SIDE },
-                        };
+                        let c = self.c.at(i * SIDE, cols.start * SIDE);
+                        finish::write(sums, c, self.accumulate, height, width);
                     }
                 }
             }
         }
-        // SAFETY: as above.
-        unsafe { unfinished.advance(SIDE) };
     }
 }
-
-/// The sums of a block.
-#[repr(align(64))]
-struct Aside([f32; SIDE * SIDE]);

@@ -84,13 +84,7 @@ pub(crate) fn widened<R: Real, S: Source<R> + ?Sized>(
 /// # Safety
 /// `from` must be good for the numbers, `to` for the tiles.
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn narrow(
-    from: *const f32,
-    lanes: usize,
-    depths: usize,
-    side: Side,
-    to: *mut u32,
-) -> bool {
+unsafe fn narrow(from: *const f32, lanes: usize, depths: usize, side: Side, to: *mut u32) -> bool {
     let mut tiny = Tiny::new();
     let upper = _mm512_set1_epi32(0xFFFF_0000_u32.cast_signed());
     let pairs = |even: __m512i, odd: __m512i| {
@@ -112,7 +106,10 @@ unsafe fn narrow(
                     let half = |depth: usize| {
                         let there = if at < lanes { depths.saturating_sub(depth) } else { 0 };
                         let mask = (((1u32 << there.min(16)) - 1) & 0xFFFF) as __mmask16;
-                        _mm512_maskz_loadu_epi32(mask, from.wrapping_add(at * depths + depth).cast())
+                        _mm512_maskz_loadu_epi32(
+                            mask,
+                            from.wrapping_add(at * depths + depth).cast(),
+                        )
                     };
                     let (low, high) = (half(depth), half(depth + 16));
                     pairs(
@@ -253,7 +250,10 @@ impl Part {
         let mut squares = [const { Square([[0; DEPTHS]; LANES]) }; 2];
         let low = {
             let pair = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-            _mm512_or_si512(pair, _mm512_slli_epi32::<16>(_mm512_add_epi32(pair, _mm512_set1_epi32(32))))
+            _mm512_or_si512(
+                pair,
+                _mm512_slli_epi32::<16>(_mm512_add_epi32(pair, _mm512_set1_epi32(32))),
+            )
         };
         let high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
         for depth in (0..self.depths).step_by(DEPTHS) {

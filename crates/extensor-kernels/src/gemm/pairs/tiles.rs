@@ -4,8 +4,6 @@
 //! registers is no concern of the compiler's: between the making of a [`Configured`] and its end they
 //! hold what the last instruction left there, and nothing outside is expected to be kept.
 
-use super::super::Element;
-use super::finish::Unfinished;
 use super::{Multiply, TILE};
 use std::arch::asm;
 use std::marker::PhantomData;
@@ -78,23 +76,27 @@ macro_rules! tiles {
 
 impl Multiply for Configured {
     #[inline(always)]
-    unsafe fn multiply<O: Element>(
+    unsafe fn multiply(
         &self,
         (a, a_step, a_groups): (*const u32, usize, usize),
         (b, b_step, b_groups): (*const u32, usize, usize),
         depth: usize,
-        to: *mut f32,
-        before: &mut Unfinished<O>,
+        add: bool,
+        sums: *mut f32,
     ) {
-        let rows = before.rows().div_ceil(depth);
-        // A is read once before B is read again, and B should stay in the first-level cache: hence the
-        // hint in the name of the instruction that loads A.
+        // B is read once before A is read again, and A should stay in the first-level cache: hence the
+        // hint in the name of the instruction that loads B.
         macro_rules! run {
-            ($($zero:literal)*; $($step:literal)*; $($store:literal)*) => {
-                // SAFETY: `depth` tiles, at least one, are read of each group that the instructions
-                // name, and as many written as there are products of groups, by the caller's promise.
+            ($($zero:literal)*; $($load:literal)*; $($step:literal)*; $($store:literal)*) => {
+                // SAFETY: `depth` tiles are read of each group that the instructions name, and as
+                // many squares read and written as there are products of groups, by the caller's
+                // promise.
                 unsafe {
-                    tiles!($($zero)*;);
+                    if add {
+                        tiles!($($load)*; to = in(reg) sums, row = in(reg) 64usize,);
+                    } else {
+                        tiles!($($zero)*;);
+                    }
                     for tile in 0..depth {
                         let (a, b) = (a.add(tile * TILE), b.add(tile * TILE));
                         tiles!(
@@ -103,54 +105,61 @@ impl Multiply for Configured {
                             b = in(reg) b, b1 = in(reg) b.wrapping_add(b_step),
                             row = in(reg) 64usize,
                         );
-                        // The tiles take their time.
-                        before.advance(rows);
                     }
-                    tiles!($($store)*; to = in(reg) to, row = in(reg) 64usize,);
+                    tiles!($($store)*; to = in(reg) sums, row = in(reg) 64usize,);
                 }
             };
         }
         match (a_groups, b_groups) {
             (1, 1) => run!(
                 "tilezero tmm0";
-                "tileloaddt1 tmm4, [{a} + {row}]"
-                "tileloadd tmm6, [{b} + {row}]"
-                "tdpbf16ps tmm0, tmm4, tmm6"
+                "tileloadd tmm0, [{to} + {row}]";
+                "tileloaddt1 tmm4, [{b} + {row}]"
+                "tileloadd tmm6, [{a} + {row}]"
+                "tdpbf16ps tmm0, tmm6, tmm4"
                 "/* {a1} {b1} */";
                 "tilestored [{to} + {row}], tmm0"
             ),
             (1, _) => run!(
                 "tilezero tmm0" "tilezero tmm1";
-                "tileloaddt1 tmm4, [{a} + {row}]"
-                "tileloadd tmm6, [{b} + {row}]"
-                "tileloadd tmm7, [{b1} + {row}]"
-                "tdpbf16ps tmm0, tmm4, tmm6"
-                "tdpbf16ps tmm1, tmm4, tmm7"
+                "tileloadd tmm0, [{to} + {row}]"
+                "tileloadd tmm1, [{to} + {row} + 1024]";
+                "tileloaddt1 tmm4, [{b} + {row}]"
+                "tileloaddt1 tmm5, [{b1} + {row}]"
+                "tileloadd tmm6, [{a} + {row}]"
+                "tdpbf16ps tmm0, tmm6, tmm4"
+                "tdpbf16ps tmm1, tmm6, tmm5"
                 "/* {a1} */";
                 "tilestored [{to} + {row}], tmm0"
                 "tilestored [{to} + {row} + 1024], tmm1"
             ),
             (_, 1) => run!(
                 "tilezero tmm0" "tilezero tmm2";
-                "tileloaddt1 tmm4, [{a} + {row}]"
-                "tileloaddt1 tmm5, [{a1} + {row}]"
-                "tileloadd tmm6, [{b} + {row}]"
-                "tdpbf16ps tmm0, tmm4, tmm6"
-                "tdpbf16ps tmm2, tmm5, tmm6"
+                "tileloadd tmm0, [{to} + {row}]"
+                "tileloadd tmm2, [{to} + {row} + 2048]";
+                "tileloaddt1 tmm4, [{b} + {row}]"
+                "tileloadd tmm6, [{a} + {row}]"
+                "tileloadd tmm7, [{a1} + {row}]"
+                "tdpbf16ps tmm0, tmm6, tmm4"
+                "tdpbf16ps tmm2, tmm7, tmm4"
                 "/* {b1} */";
                 "tilestored [{to} + {row}], tmm0"
                 "tilestored [{to} + {row} + 2048], tmm2"
             ),
             _ => run!(
                 "tilezero tmm0" "tilezero tmm1" "tilezero tmm2" "tilezero tmm3";
-                "tileloaddt1 tmm4, [{a} + {row}]"
-                "tileloaddt1 tmm5, [{a1} + {row}]"
-                "tileloadd tmm6, [{b} + {row}]"
-                "tileloadd tmm7, [{b1} + {row}]"
-                "tdpbf16ps tmm0, tmm4, tmm6"
-                "tdpbf16ps tmm2, tmm5, tmm6"
-                "tdpbf16ps tmm1, tmm4, tmm7"
-                "tdpbf16ps tmm3, tmm5, tmm7";
+                "tileloadd tmm0, [{to} + {row}]"
+                "tileloadd tmm1, [{to} + {row} + 1024]"
+                "tileloadd tmm2, [{to} + {row} + 2048]"
+                "tileloadd tmm3, [{to} + {row} + 3072]";
+                "tileloaddt1 tmm4, [{b} + {row}]"
+                "tileloaddt1 tmm5, [{b1} + {row}]"
+                "tileloadd tmm6, [{a} + {row}]"
+                "tileloadd tmm7, [{a1} + {row}]"
+                "tdpbf16ps tmm0, tmm6, tmm4"
+                "tdpbf16ps tmm1, tmm6, tmm5"
+                "tdpbf16ps tmm2, tmm7, tmm4"
+                "tdpbf16ps tmm3, tmm7, tmm5";
                 "tilestored [{to} + {row}], tmm0"
                 "tilestored [{to} + {row} + 1024], tmm1"
                 "tilestored [{to} + {row} + 2048], tmm2"
