@@ -52,6 +52,13 @@ const DIRECT: usize = 128 * 128 * 128;
 const DIRECT_BESIDE_THREADS: usize = 80 * 80 * 80;
 const SHALLOW: usize = 32;
 
+/// Multiply-adds up to which `bf16` numbers are widened although there is a unit for them.
+const WIDENED: usize = 1 << 9;
+
+/// Rows from which a product with patches is computed by a unit: with fewer, packing takes longest, and
+/// is faster without.
+const ROWS_IN_PAIRS: usize = 4;
+
 /// Multiply-adds of a batch below which it stays on the calling thread.
 const PARALLEL_BATCH: usize = 1 << 17;
 
@@ -233,7 +240,7 @@ fn product_in<T: Element, O: Element<Acc = T::Acc>>(
     // as they have to be, and others check what is asked of them. If `T` is `bf16`, so are the
     // numbers, and `O` is that or `f32`.
     unsafe {
-        if T::PAIRS {
+        if T::PAIRS && m >= ROWS_IN_PAIRS {
             in_pairs(dims, a, b, accumulate, c);
         } else {
             blocked::product(dims, a, b, accumulate, c);
@@ -347,6 +354,7 @@ unsafe fn product<T: Element>(
         }
         return;
     }
+    let work = m.saturating_mul(n).saturating_mul(k);
     let direct = if par::threads() == 1 || k < SHALLOW { DIRECT } else { DIRECT_BESIDE_THREADS };
     let a = a.strided(m, k);
     let b = b.transposed().strided(n, k);
@@ -356,10 +364,10 @@ unsafe fn product<T: Element>(
             vector::product(&a, &b, accumulate, c);
         } else if m == 1 {
             vector::product(&b, &a, accumulate, Target { row: c.col, col: c.row, ..c });
-        } else if T::WIDE && m.saturating_mul(n).saturating_mul(k) <= direct {
+        } else if T::WIDE && work <= direct {
             let c = Target { first: c.first.cast(), row: c.row, col: c.col };
             direct::product::<T::Acc>(dims, &a.cast(), &b.cast(), accumulate, c);
-        } else if T::PAIRS && isa::unit() > isa::Unit::None && c.col == 1 {
+        } else if T::PAIRS && work > WIDENED && isa::unit() > isa::Unit::None && c.col == 1 {
             in_pairs(dims, &a, &b, accumulate, c);
         } else if n < simd::lanes::<T::Acc>() && n < m {
             // Too narrow for vectors along the columns: along the rows, then.

@@ -54,7 +54,7 @@ const MOST_B: usize = 8192;
 
 /// Blocks along the rows and along the columns of the largest patch: its columns of B and the sums
 /// stay in the second-level cache.
-const PATCH: (usize, usize) = (8, 16);
+const PATCH: (usize, usize) = (16, 8);
 
 /// How many tasks there should be for each thread: some threads come late.
 const PIECES: usize = 2;
