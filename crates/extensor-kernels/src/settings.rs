@@ -3,7 +3,7 @@
 //! A value that means nothing is an error, found when it is first needed or by [`check`]: a switch
 //! that is silently not thrown is worse than none. This module must not know what settings do.
 
-use crate::isa::Isa;
+use crate::isa::{Isa, Unit};
 use std::sync::OnceLock;
 
 /// What was asked for.
@@ -11,6 +11,8 @@ use std::sync::OnceLock;
 pub(crate) struct Settings {
     /// `EXTENSOR_ISA`: no better instructions than these.
     pub isa: Option<Isa>,
+    /// Likewise: no better unit than this.
+    pub unit: Option<Unit>,
     /// `EXTENSOR_THREADS`: how many.
     pub threads: Option<usize>,
     /// `EXTENSOR_POOL_MIB`: how many MiB of free memory are kept for reuse.
@@ -28,13 +30,16 @@ impl Settings {
                 _ => Err(format!("{name} is {text:?}, expected {expected}")),
             },
         };
-        let isa = match variable("EXTENSOR_ISA").as_deref() {
-            None => None,
-            Some("base") => Some(Isa::Base),
-            Some("v3") => Some(Isa::V3),
-            Some("v4") => Some(Isa::V4),
+        let (isa, unit) = match variable("EXTENSOR_ISA").as_deref() {
+            None => (None, None),
+            Some("base") => (Some(Isa::Base), Some(Unit::None)),
+            Some("v3") => (Some(Isa::V3), Some(Unit::None)),
+            Some("v4") => (Some(Isa::V4), Some(Unit::None)),
+            Some("bf16") => (Some(Isa::V4), Some(Unit::Bf16)),
+            Some("amx") => (Some(Isa::V4), Some(Unit::Amx)),
             Some(text) => {
-                return Err(format!("EXTENSOR_ISA is {text:?}, expected base, v3 or v4"));
+                let expected = "base, v3, v4, bf16 or amx";
+                return Err(format!("EXTENSOR_ISA is {text:?}, expected {expected}"));
             }
         };
         let poison = match variable("EXTENSOR_POISON").as_deref() {
@@ -44,6 +49,7 @@ impl Settings {
         };
         Ok(Settings {
             isa,
+            unit,
             threads: number("EXTENSOR_THREADS", 1, "a whole number from 1 up")?,
             pool_mib: number("EXTENSOR_POOL_MIB", 0, "a whole number of MiB")?,
             poison,
@@ -78,7 +84,7 @@ pub(crate) fn settings() -> &'static Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::{Isa, Settings};
+    use super::{Isa, Settings, Unit};
 
     fn of(name: &'static str, value: &'static str) -> Result<Settings, String> {
         Settings::read(|asked| (asked == name).then(|| value.to_string()))
@@ -87,8 +93,12 @@ mod tests {
     #[test]
     fn values_that_mean_nothing_are_errors_that_say_what_is_expected() {
         for (name, value, expected) in [
-            ("EXTENSOR_ISA", "avx2", "EXTENSOR_ISA is \"avx2\", expected base, v3 or v4"),
-            ("EXTENSOR_ISA", "", "EXTENSOR_ISA is \"\", expected base, v3 or v4"),
+            (
+                "EXTENSOR_ISA",
+                "avx2",
+                "EXTENSOR_ISA is \"avx2\", expected base, v3, v4, bf16 or amx",
+            ),
+            ("EXTENSOR_ISA", "", "EXTENSOR_ISA is \"\", expected base, v3, v4, bf16 or amx"),
             ("EXTENSOR_THREADS", "two", "EXTENSOR_THREADS is \"two\", expected a whole number"),
             ("EXTENSOR_THREADS", "0", "EXTENSOR_THREADS is \"0\", expected a whole number from 1"),
             ("EXTENSOR_THREADS", "-1", "EXTENSOR_THREADS is \"-1\""),
@@ -104,7 +114,16 @@ mod tests {
     fn values_that_mean_something_are_what_they_say() {
         let none = Settings::default();
         assert_eq!(of("NOTHING", "1"), Ok(none.clone()));
-        assert_eq!(of("EXTENSOR_ISA", "v3"), Ok(Settings { isa: Some(Isa::V3), ..none.clone() }));
+        for (text, isa, unit) in [
+            ("base", Isa::Base, Unit::None),
+            ("v3", Isa::V3, Unit::None),
+            ("v4", Isa::V4, Unit::None),
+            ("bf16", Isa::V4, Unit::Bf16),
+            ("amx", Isa::V4, Unit::Amx),
+        ] {
+            let settings = Settings { isa: Some(isa), unit: Some(unit), ..none.clone() };
+            assert_eq!(of("EXTENSOR_ISA", text), Ok(settings));
+        }
         let threads = Settings { threads: Some(3), ..none.clone() };
         assert_eq!(of("EXTENSOR_THREADS", "3"), Ok(threads));
         let pool = Settings { pool_mib: Some(0), ..none.clone() };

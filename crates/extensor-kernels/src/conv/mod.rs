@@ -8,7 +8,8 @@
 //! along rows where there are too few channels for a product to pay. A transposed convolution is
 //! the gradient for the input of a convolution, and its gradients are the other two.
 //!
-//! A result depends on shapes and numbers only, not on threads or the instruction set. Numbers
+//! A result depends on shapes and numbers only, not on threads or the instruction set, but for `bf16`
+//! where there is a unit for it (see [`gemm`](crate::gemm)). Numbers
 //! outside the image are zeros that are multiplied like others.
 
 mod correlate;

@@ -8,7 +8,7 @@ use super::direct::{LANES, Products, Strips, total};
 use super::geometry::{Geometry, Lattice};
 use super::patches::{Patches, Turned};
 use crate::gemm::simd::dispatch;
-use crate::gemm::{Dims, Element, Matrix, Real, product_of, scratch};
+use crate::gemm::{Dims, Element, Matrix, Real, scratch, sums_of};
 use crate::par::{self, Shared};
 use crate::stop;
 use std::ops::Range;
@@ -106,7 +106,7 @@ impl<T: Element> Part<'_, T> {
                 x: self.x,
                 first_row: 0,
             });
-            product_of::<T::Acc>(dims, &patches, &grad, image > first, sums, dims.n);
+            sums_of::<T>(dims, &patches, &grad, image > first, sums, dims.n);
         }
     }
 

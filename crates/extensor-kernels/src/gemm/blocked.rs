@@ -24,6 +24,9 @@ const A_BYTES: usize = 4 << 20;
 /// Tasks for each thread in packing A: some threads come late.
 const PIECES: usize = 2;
 
+/// Numbers that are widened or rounded in a task.
+const ROUNDED: usize = 1 << 15;
+
 /// Multiply-adds below which a product stays on the calling thread.
 const PARALLEL: usize = 1 << 18;
 
@@ -88,10 +91,8 @@ pub(super) unsafe fn product<T: Element>(
                     Target { first: wide.as_mut_ptr(), row: size.1, col: 1 }
                 };
                 if !T::WIDE && accumulate {
-                    for (at, x) in wide[..size.0 * size.1].iter_mut().enumerate() {
-                        // SAFETY: the elements of this block of C.
-                        *x = unsafe { *c.at(at / size.1, at % size.1).first }.widen();
-                    }
+                    // SAFETY: the elements of this block of C.
+                    unsafe { widen(c, size.1, &mut wide[..size.0 * size.1]) };
                 }
                 let mut block = Block {
                     rows: i..i + size.0,
@@ -116,22 +117,46 @@ pub(super) unsafe fn product<T: Element>(
     });
 }
 
+/// Makes a wide copy of a block.
+///
+/// # Safety
+/// `from` must be valid for the rows of `cols` numbers that `wide` has.
+unsafe fn widen<T: Element>(from: Target<T>, cols: usize, wide: &mut [T::Acc]) {
+    par::parallel_chunks(wide, cols * (ROUNDED / cols).max(1), &|start, wide| {
+        for (i, row) in wide.chunks_exact_mut(cols).enumerate() {
+            for (j, x) in row.iter_mut().enumerate() {
+                // SAFETY: the caller's promise.
+                *x = unsafe { *from.at(start / cols + i, j).first }.widen();
+            }
+        }
+    });
+}
+
 /// Rounds a wide copy of a block to where the block is.
 ///
 /// # Safety
 /// `to` must be valid for the rows of `cols` numbers that are in `wide`.
 unsafe fn round<T: Element>(wide: &[T::Acc], cols: usize, to: Target<T>) {
-    for (i, row) in wide.chunks_exact(cols).enumerate() {
-        if to.col == 1 {
-            // SAFETY: the caller's promise.
-            let to = unsafe { std::slice::from_raw_parts_mut(to.at(i, 0).first, cols) };
-            T::narrow_slice(row, to);
-        } else {
-            for (j, &x) in row.iter().enumerate() {
+    let rows = wide.len() / cols;
+    let together = (ROUNDED / cols).max(1);
+    let some = |task: usize| {
+        for i in task * together..rows.min((task + 1) * together) {
+            let row = &wide[i * cols..(i + 1) * cols];
+            if to.col == 1 {
                 // SAFETY: the caller's promise.
-                unsafe { *to.at(i, j).first = T::narrow(x) };
+                let to = unsafe { std::slice::from_raw_parts_mut(to.at(i, 0).first, cols) };
+                T::narrow_slice(row, to);
+            } else {
+                for (j, &x) in row.iter().enumerate() {
+                    // SAFETY: the caller's promise.
+                    unsafe { *to.at(i, j).first = T::narrow(x) };
+                }
             }
         }
+    };
+    match rows.div_ceil(together) {
+        1 => some(0),
+        tasks => par::parallel_for(tasks, &some),
     }
 }
 

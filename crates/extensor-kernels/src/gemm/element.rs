@@ -51,6 +51,9 @@ mod private {
 
     /// Keeps the set of types closed: scratch memory relies on every pattern of bits being valid.
     pub trait Sealed: Sized {
+        /// Whether the type is `bf16`, which a [`Unit`](crate::isa::Unit) multiplies in pairs.
+        const PAIRS: bool;
+
         /// [`product`](super::super::product), compiled in this crate rather than wherever a
         /// product is called.
         ///
@@ -67,8 +70,10 @@ mod private {
 }
 
 macro_rules! sealed {
-    ($t:ident) => {
+    ($t:ident, $pairs:literal) => {
         impl private::Sealed for $t {
+            const PAIRS: bool = $pairs;
+
             unsafe fn product(
                 dims: Dims,
                 a: Matrix<$t>,
@@ -85,7 +90,7 @@ macro_rules! sealed {
 
 macro_rules! real {
     ($t:ident, $lanes:ident) => {
-        sealed!($t);
+        sealed!($t, false);
 
         impl Element for $t {
             type Acc = $t;
@@ -133,8 +138,8 @@ macro_rules! real {
 }
 
 macro_rules! narrow {
-    ($t:ident) => {
-        sealed!($t);
+    ($t:ident, $pairs:literal) => {
+        sealed!($t, $pairs);
 
         impl Element for $t {
             type Acc = f32;
@@ -157,5 +162,5 @@ macro_rules! narrow {
 
 real!(f32, singles);
 real!(f64, doubles);
-narrow!(f16);
-narrow!(bf16);
+narrow!(f16, false);
+narrow!(bf16, true);

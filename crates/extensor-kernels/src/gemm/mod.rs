@@ -1,17 +1,19 @@
 //! The matrix product, `C = A·B`, of strided matrices.
 //!
 //! Operands may have any strides; a transposed or broadcast operand costs what a plain one does.
-//! There are three kernels:
+//! There are four kernels:
 //!
 //! * `m == 1` or `n == 1`: `vector` reads the matrix once, at the speed of memory;
 //! * small products: `direct` reads the operands where they lie;
+//! * `bf16` numbers where the processor has a [`Unit`](crate::isa::Unit) for them: `pairs`;
 //! * all others: `blocked` packs cache-size blocks through [`Source`] and shares tiles of C
 //!   among the threads.
 //!
-//! Whether the first runs depends on the shape alone. The other two compute the same: every element
-//! of C is one chain of fused multiply-adds in the order of the depth. So a result depends on the
-//! shape and the type, never on strides, alignment, threads or instruction set. Nothing is skipped:
-//! zero times infinity is NaN here too.
+//! Whether the first runs depends on the shape alone. `direct` and `blocked` compute the same: every
+//! element of C is one chain of fused multiply-adds in the order of the depth. So a result depends on
+//! the shape and the type, never on strides, alignment, threads or instruction set; but for products
+//! of `bf16` numbers, which a unit sums up in `f32` in an order of its own. Nothing is skipped: zero
+//! times infinity is NaN here too.
 
 mod blocked;
 mod cut;
@@ -19,6 +21,8 @@ mod direct;
 mod element;
 mod integer;
 mod pack;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod pairs;
 pub(crate) mod scratch;
 pub(crate) mod simd;
 mod software;
@@ -29,6 +33,7 @@ mod vector;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use crate::isa;
 use crate::par;
 use crate::stop;
 use blocked::Target;
@@ -46,6 +51,13 @@ const VECTOR_LANES: usize = 16;
 const DIRECT: usize = 128 * 128 * 128;
 const DIRECT_BESIDE_THREADS: usize = 80 * 80 * 80;
 const SHALLOW: usize = 32;
+
+/// Multiply-adds up to which `bf16` numbers are widened although there is a unit for them.
+const WIDENED: usize = 1 << 9;
+
+/// Rows from which a product with patches is computed by a unit: with fewer, packing takes longest, and
+/// is faster without.
+const ROWS_IN_PAIRS: usize = 4;
 
 /// Multiply-adds of a batch below which it stays on the calling thread.
 const PARALLEL_BATCH: usize = 1 << 17;
@@ -182,6 +194,33 @@ pub(crate) fn product_of<T: Element>(
     c: &mut [T],
     c_row_stride: usize,
 ) {
+    product_in::<T, T>(dims, a, b, accumulate, c, c_row_stride);
+}
+
+/// [`product_of`] operands whose numbers are of type `T`, not rounded to it.
+///
+/// # Panics
+/// As for `product_of`.
+pub(crate) fn sums_of<T: Element>(
+    dims: Dims,
+    a: &impl Source<T::Acc>,
+    b: &impl Source<T::Acc>,
+    accumulate: bool,
+    c: &mut [T::Acc],
+    c_row_stride: usize,
+) {
+    product_in::<T, T::Acc>(dims, a, b, accumulate, c, c_row_stride);
+}
+
+/// The product of operands whose numbers are of type `T`, in type `O`.
+fn product_in<T: Element, O: Element<Acc = T::Acc>>(
+    dims: Dims,
+    a: &impl Source<O::Acc>,
+    b: &impl Source<O::Acc>,
+    accumulate: bool,
+    c: &mut [O],
+    c_row_stride: usize,
+) {
     let Dims { m, k, n } = dims;
     if m == 0 || n == 0 {
         return;
@@ -192,14 +231,45 @@ pub(crate) fn product_of<T: Element>(
     assert!((m == 1 || c_row_stride >= n) && reach.is_some_and(|reach| reach <= c.len()));
     if k == 0 {
         for row in c.chunks_mut(c_row_stride.max(1)).take(if accumulate { 0 } else { m }) {
-            row[..n].fill(T::narrow(T::Acc::ZERO));
+            row[..n].fill(O::narrow(O::Acc::ZERO));
         }
         return;
     }
     let c = Target { first: c.as_mut_ptr(), row: c_row_stride, col: 1 };
     // SAFETY: C lies in `c`, which is borrowed for this call alone; operands in memory are as large
-    // as they have to be, and others check what is asked of them.
-    unsafe { blocked::product(dims, a, b, accumulate, c) };
+    // as they have to be, and others check what is asked of them. If `T` is `bf16`, so are the
+    // numbers, and `O` is that or `f32`.
+    unsafe {
+        if T::PAIRS && m >= ROWS_IN_PAIRS {
+            in_pairs(dims, a, b, accumulate, c);
+        } else {
+            blocked::product(dims, a, b, accumulate, c);
+        }
+    }
+}
+
+/// The product of operands whose numbers are all `bf16` numbers, by the unit that the machine has.
+///
+/// # Safety
+/// `T` must be `bf16` or `f32`, no extent 0, and `c` be valid for `m` × `n` elements, in rows of
+/// adjacent ones, that nobody else uses.
+unsafe fn in_pairs<T: Element>(
+    dims: Dims,
+    a: &impl Source<T::Acc>,
+    b: &impl Source<T::Acc>,
+    accumulate: bool,
+    c: Target<T>,
+) {
+    // SAFETY: the caller's promise; `unit` is what the machine has.
+    unsafe {
+        match isa::unit() {
+            #[cfg(target_arch = "x86_64")]
+            unit @ (isa::Unit::Bf16 | isa::Unit::Amx) => {
+                pairs::product(unit, dims, a, b, accumulate, c);
+            }
+            _ => blocked::product(dims, a, b, accumulate, c),
+        }
+    }
 }
 
 /// Many products of one shape: `C[i] = A[i]·B[i]`, or `+=` if `accumulate`.
@@ -284,6 +354,7 @@ unsafe fn product<T: Element>(
         }
         return;
     }
+    let work = m.saturating_mul(n).saturating_mul(k);
     let direct = if par::threads() == 1 || k < SHALLOW { DIRECT } else { DIRECT_BESIDE_THREADS };
     let a = a.strided(m, k);
     let b = b.transposed().strided(n, k);
@@ -293,9 +364,11 @@ unsafe fn product<T: Element>(
             vector::product(&a, &b, accumulate, c);
         } else if m == 1 {
             vector::product(&b, &a, accumulate, Target { row: c.col, col: c.row, ..c });
-        } else if T::WIDE && m.saturating_mul(n).saturating_mul(k) <= direct {
+        } else if T::WIDE && work <= direct {
             let c = Target { first: c.first.cast(), row: c.row, col: c.col };
             direct::product::<T::Acc>(dims, &a.cast(), &b.cast(), accumulate, c);
+        } else if T::PAIRS && work > WIDENED && isa::unit() > isa::Unit::None && c.col == 1 {
+            in_pairs(dims, &a, &b, accumulate, c);
         } else if 2 * n <= simd::lanes::<T::Acc>() && n < m {
             // Too narrow for vectors along the columns: along the rows, then, though A is packed.
             let dims = Dims { m: n, k, n: m };

@@ -1,5 +1,7 @@
 //! Packing: operands copied, a cache-size block at a time, into the order the tiles read them.
 
+#[cfg(target_arch = "x86_64")]
+use super::pairs::pack as pairs;
 use super::simd::{Simd, Work, dispatch, prefetch};
 use super::tile::WIDTH;
 use super::{Element, Real};
@@ -11,7 +13,7 @@ use std::ops::Range;
 /// Either operand is seen as *lanes* along a *depth*: the lanes of A are its rows and those of B its
 /// columns; the depth is the dimension summed over. Whatever can write its elements in the order
 /// below can be multiplied, whether or not it exists as a matrix anywhere.
-pub trait Source<R>: Sync {
+pub trait Source<R: Real>: Sync {
     /// Writes the elements of `lanes` × `depth` to `out`.
     ///
     /// The lanes are cut into panels of `panels.width`, which follow one another. Within a panel,
@@ -24,6 +26,20 @@ pub trait Source<R>: Sync {
     #[doc(hidden)]
     fn adjacent_lanes(&self) -> bool {
         false
+    }
+
+    /// Writes the elements of `lanes` × `depth`, which must all be `bf16` numbers, as pairs. Returns
+    /// whether one of them is subnormal. Only where the machine has a [`Unit`](crate::isa::Unit).
+    #[cfg(target_arch = "x86_64")]
+    #[doc(hidden)]
+    fn pack_pairs(
+        &self,
+        lanes: Range<usize>,
+        depth: Range<usize>,
+        side: pairs::Side,
+        out: &mut [u32],
+    ) -> bool {
+        pairs::widened(self, lanes, depth, side, out)
     }
 
     /// The elements where they lie, if they do as numbers of type `R`.
@@ -83,6 +99,12 @@ impl<'a, T: Element> Strided<'a, T> {
     /// `T` must be `T::Acc`.
     #[inline(always)]
     pub(super) unsafe fn cast(&self) -> Strided<'a, T::Acc> {
+        self.reinterpreted()
+    }
+
+    /// The same matrix as one of other numbers, to be read only if they have the same size.
+    #[inline(always)]
+    fn reinterpreted<U>(&self) -> Strided<'a, U> {
         Strided {
             first: self.first.cast(),
             lanes: self.lanes,
@@ -104,6 +126,20 @@ impl<T: Element> Source<T::Acc> for Strided<'_, T> {
 
     fn adjacent_lanes(&self) -> bool {
         self.lane_stride == 1
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn pack_pairs(
+        &self,
+        lanes: Range<usize>,
+        depth: Range<usize>,
+        side: pairs::Side,
+        out: &mut [u32],
+    ) -> bool {
+        if !T::PAIRS {
+            return pairs::widened(self, lanes, depth, side, out);
+        }
+        pairs::strided(&self.reinterpreted(), lanes, depth, side, out)
     }
 
     fn in_place(&self) -> Option<Strided<'_, T::Acc>> {

@@ -1,6 +1,8 @@
 //! What the product promises, against a triple loop: in general here, in particular in `cases`.
 
 mod cases;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 
 use super::*;
 use crate::par::with_threads;
