@@ -102,7 +102,7 @@ fn is_intel() -> bool {
 }
 
 /// The units that the machine has, whatever the environment says.
-#[cfg(test)]
+#[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) fn units() -> Vec<Unit> {
     let mut units = vec![best_unit(Some(Unit::Bf16)), best_unit(Some(Unit::Amx))];
     units.retain(|&unit| best() == Isa::V4 && unit > Unit::None);

@@ -331,6 +331,7 @@ impl<O: Element> Block<O> {
         let groups = |extent: usize, at: usize| (extent - at * SIDE).div_ceil(LANES).min(2);
         for start in (0..self.depth).step_by(self.stretch) {
             let tiles = self.stretch.min(self.depth - start);
+            let add = !self.first || start > 0;
             let tile =
                 |packed: *const u32, at: usize| packed.wrapping_add(2 * at * group + start * TILE);
             for i in rows.clone() {
@@ -340,7 +341,7 @@ impl<O: Element> Block<O> {
                     let b = (tile(self.b, j), group, groups(self.cols, j));
                     let sums = sums.wrapping_add((j - cols.start) * SIDE * SIDE);
                     // SAFETY: groups of rows and columns that are packed, and a block's sums.
-                    unsafe { with.multiply(a, b, tiles, !self.first || start > 0, sums) };
+                    unsafe { with.multiply(a, b, tiles, add, sums) };
                 }
                 if self.last && start + tiles == self.depth {
                     let height = SIDE.min(self.rows - i * SIDE);
@@ -350,6 +351,30 @@ impl<O: Element> Block<O> {
                         let c = self.c.at(i * SIDE, cols.start * SIDE);
                         finish::write(sums, c, self.accumulate, height, width);
                     }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_at_a_time_is_a_few_mebibytes_and_stretches_stay_whole() {
+        const EXTENTS: [usize; 9] = [1, 31, 33, 512, 1000, 4097, 20_000, 100_000, 3_000_000];
+        for m in EXTENTS {
+            for k in EXTENTS {
+                for n in EXTENTS {
+                    let cut = Cut::new(Dims { m, k, n });
+                    let depth = cut.depth * DEPTHS;
+                    assert!(words(cut.rows, depth) <= MOST_A * TILE, "{m} {k} {n}");
+                    assert!(words(cut.cols, depth) <= MOST_B * TILE, "{m} {k} {n}");
+                    assert!(cut.rows <= MOST_ROWS && cut.cols <= MOST_COLS, "{m} {k} {n}");
+                    assert!(cut.stretch <= STRETCH, "{m} {k} {n}");
+                    let whole = cut.depth.is_multiple_of(cut.stretch);
+                    assert!(whole || cut.depth == cut.tiles, "{m} {k} {n}");
                 }
             }
         }
