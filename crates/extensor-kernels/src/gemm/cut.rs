@@ -145,9 +145,16 @@ impl Cut {
         let at = |whole: usize, unit: usize, parts: usize, part: usize| {
             whole.min(whole.div_ceil(unit) * part / parts * unit)
         };
-        if let Some(part) = task.checked_sub(self.row_parts * self.col_parts) {
-            let row = |part| at(self.m, self.height, self.rest_parts, part);
-            return (row(part)..row(part + 1), self.rest..self.n);
+        let mut task = task;
+        if self.rest_parts > 0 {
+            // A thread's tasks follow each other, and it has as many of either kind as any other.
+            let each = self.row_parts * self.col_parts / self.rest_parts;
+            let (thread, number) = (task / (each + 1), task % (each + 1));
+            if number == each {
+                let row = |part| at(self.m, self.height, self.rest_parts, part);
+                return (row(thread)..row(thread + 1), self.rest..self.n);
+            }
+            task = thread * each + number;
         }
         let row = |part| at(self.m, self.height, self.row_parts, part);
         let col = |part| at(self.rest, self.unit, self.col_parts, part);
@@ -194,7 +201,17 @@ mod tests {
             for n in (4 * width * threads..1100).step_by(7) {
                 let cut = Cut::new::<f32>(512, n, 512, threads);
                 let sizes: Vec<_> = (0..cut.parts()).map(|task| cut.part(task)).collect();
-                let (whole, rest) = sizes.split_at(cut.col_parts);
+                let lane = sizes.len() / threads;
+                for some in sizes.chunks(lane) {
+                    let of_rest = some.iter().filter(|(_, cols)| cols.start >= cut.rest).count();
+                    assert_eq!(
+                        of_rest,
+                        usize::from(cut.rest < n),
+                        "{n} columns, {threads} threads"
+                    );
+                }
+                let (whole, rest): (Vec<_>, Vec<_>) =
+                    sizes.into_iter().partition(|(_, cols)| cols.start < cut.rest);
                 assert!(whole.iter().all(|(rows, cols)| rows.len() == 512
                     && cols.len() == whole[0].1.len()
                     && cols.len().is_multiple_of(width)));
