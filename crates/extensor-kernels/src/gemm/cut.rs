@@ -12,9 +12,6 @@ const B_BYTES: usize = 5 << 17;
 /// The fewest rows for which a task packs B.
 const TASK_ROWS: usize = 192;
 
-/// Threads up to which columns are cut rather than rows.
-const FEW: usize = 4;
-
 /// The fewest rows of a task that computes a part of the rest.
 const REST_ROWS: usize = 64;
 
@@ -37,42 +34,6 @@ pub(super) fn wide_columns<R: Real>(cols: usize) -> usize {
         1 if registers > WIDTH => (registers / WIDTH - 1) * WIDTH * lanes::<R>(),
         _ => registers / WIDTH * WIDTH * lanes::<R>(),
     }
-}
-
-/// The parts of rows and of columns for many threads: of those that give each thread one, two or three
-/// patches, the quickest by a model of what a patch takes. There must be `least` parts of columns.
-fn grid<R: Real>(
-    row_tiles: usize,
-    n: usize,
-    height: usize,
-    least: usize,
-    threads: usize,
-) -> (usize, usize) {
-    let registers = n.div_ceil(lanes::<R>());
-    let mut best = (usize::MAX, (1, least));
-    for cols in least..=registers.min(least.max(2 * threads)) {
-        for rounds in 1..=3 {
-            let rows = (rounds * threads / cols).clamp(1, row_tiles);
-            let (high, wide) = (row_tiles.div_ceil(rows), registers.div_ceil(cols));
-            // Half cycles for each depth. Tiles take one for each product of registers, a fifth more
-            // if they are two wide, twice as long if they are one (`docs/decisions/0003`); B is
-            // copied, and both come from afar.
-            let waits = match (wide % WIDTH, wide) {
-                (0, _) => 0,
-                (1, 1) => height,
-                (1, _) => height * 4 / 5,
-                _ => height * 2 / 5,
-            };
-            let patch = high * (height * wide + waits) + 12 * wide + high * height * 3 / 4;
-            // Some threads come late: the fewer patches, the longer all wait for one.
-            let turns = (rows * cols).div_ceil(threads);
-            let time = patch * (32 * turns + 1);
-            if time < best.0 {
-                best = (time, (rows, cols));
-            }
-        }
-    }
-    best.1
 }
 
 /// How a block is cut into patches, one for each task.
@@ -107,14 +68,10 @@ impl Cut {
         let mut col_parts = even.min(n / narrowest).max(needed).max(1);
         // Enough patches for every thread to get its share although some come late.
         let wanted = if col_parts < threads { 2 * threads } else { 1 };
-        let mut row_parts = wanted.div_ceil(col_parts).min(m.div_ceil(TASK_ROWS));
+        let row_parts = wanted.div_ceil(col_parts).min(m.div_ceil(TASK_ROWS));
         // Narrow patches are better than none for some thread.
         if row_parts * col_parts < threads {
             col_parts = threads.div_ceil(row_parts).min(n / (2 * lanes::<R>())).max(col_parts);
-        }
-        let many = threads > FEW && col_parts != even;
-        if many {
-            (row_parts, col_parts) = grid::<R>(m.div_ceil(height), n, height, needed, threads);
         }
         let mut cut = Cut {
             m,
@@ -127,7 +84,7 @@ impl Cut {
             rest_parts: 0,
         };
         let whole = n / (width * col_parts) * (width * col_parts);
-        if threads > 1 && !many && col_parts == even && whole > 0 && m >= threads * REST_ROWS {
+        if threads > 1 && col_parts == even && whole > 0 && m >= threads * REST_ROWS {
             cut.unit = width;
             cut.rest = whole;
             cut.rest_parts = if whole < n { threads } else { 0 };
