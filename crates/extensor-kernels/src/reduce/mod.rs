@@ -18,6 +18,7 @@ mod mapped;
 mod real;
 mod registers;
 mod scan;
+mod ties;
 
 pub use arg::{Which, arg};
 pub use classes::{RowSums, Scores, Targets, class_gradients, class_losses};
@@ -25,6 +26,7 @@ pub use fold::{Arithmetic, Extremes, maximum, minimum, product, sum};
 pub use mapped::{map_sum, slice_mean};
 pub use real::{Floats, float_product, float_sum, logsumexp, mean, norm, std, variance};
 pub use scan::{Scans, cumprod, cumsum, recurrence};
+pub use ties::{TieShares, extreme_gradient, ties_follow};
 
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for, share, threads};

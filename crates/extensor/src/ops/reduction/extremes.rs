@@ -54,11 +54,36 @@ fn among_ties(
     map_real(op, &Formulas(Chosen), [&share, x, y], spec)
 }
 
+/// The gradient of [`among_ties`], from two looks at the numbers: none where it is itself differentiated, and
+/// where groups are too small or too scattered for that.
+fn at_once(
+    op: &'static str,
+    which: reduce::Which,
+    call: &Backward<'_>,
+    group: &Group,
+) -> Result<Option<Tensor>> {
+    let (g, x) = (call.grad(), call.inputs[0]);
+    let (shape, dtype) = (x.shape(), x.dtype());
+    let traced = g.is_traced() || x.is_traced();
+    if traced || g.dtype() != dtype || !reduce::ties_follow(shape, &group.mask) {
+        return Ok(None);
+    }
+    let (g, x) = (g.contiguous()?, x.contiguous()?);
+    match_float!(dtype, T => {
+        let (Some(g), Some(x)) = (g.view::<T>().as_slice(), x.view::<T>().as_slice()) else {
+            return Ok(None);
+        };
+        Tensor::build(op, shape.clone(), dtype, |out: &mut [T]| {
+            reduce::extreme_gradient(which, x, shape, &group.mask, g, out)
+        }).map(Some)
+    }, else Ok(None))
+}
+
 /// Defines the largest or the smallest.
 macro_rules! extreme {
     (
         $(#[$doc:meta])*
-        $name:ident, $backward:ident, $Op:ident: $kernel:path, $formula:literal, $sign:literal
+        $name:ident, $backward:ident, $Op:ident: $kernel:path, $which:ident, $formula:literal, $sign:literal
     ) => {
         $(#[$doc])*
         #[track_caller]
@@ -118,8 +143,12 @@ macro_rules! extreme {
                 }), else Err(Error::DType { op, argument: "x", expected: "a number type", got: dtype })))
             }
             fn backward(&self, call: &Backward<'_>, axes: &Axes, group: &Group) -> Result<Tensor> {
+                let (op, which) = (stringify!($backward), reduce::Which::$which);
+                if let Some(gradient) = at_once(op, which, call, group)? {
+                    return Ok(gradient);
+                }
                 let y = $name(call.inputs[0], axes.clone(), true)?;
-                among_ties(stringify!($backward), call, &y, axes, group)
+                among_ties(op, call, &y, axes, group)
             }
         }
     };
@@ -153,7 +182,7 @@ extreme! {
     /// assert_eq!(grad.to_vec::<f64>()?, [0.0, 0.5, 0.0, 0.5]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
-    max_reduce, max_reduce_backward, Max: reduce::maximum, "y = max x", 1.0
+    max_reduce, max_reduce_backward, Max: reduce::maximum, Largest, "y = max x", 1.0
 }
 
 extreme! {
@@ -165,7 +194,7 @@ extreme! {
     /// assert_eq!(min_reduce(&x, 1, false)?.to_vec::<i32>()?, [1, 2]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
-    min_reduce, min_reduce_backward, Min: reduce::minimum, "y = min x", -1.0
+    min_reduce, min_reduce_backward, Min: reduce::minimum, Smallest, "y = min x", -1.0
 }
 
 /// The parameter `axis` of [`argmax`] and [`argmin`].
