@@ -103,9 +103,8 @@ impl Cut {
             whole.min(whole.div_ceil(unit) * part / parts * unit)
         };
         let mut task = task;
-        if self.rest_parts > 0 {
+        if let Some(each) = (self.row_parts * self.col_parts).checked_div(self.rest_parts) {
             // A thread's tasks follow each other, and it has as many of either kind as any other.
-            let each = self.row_parts * self.col_parts / self.rest_parts;
             let (thread, number) = (task / (each + 1), task % (each + 1));
             if number == each {
                 let row = |part| at(self.m, self.height, self.rest_parts, part);

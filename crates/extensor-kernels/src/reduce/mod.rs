@@ -371,7 +371,9 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
             }
             _ => (results, None),
         };
-        let blocks = stretch.div_ceil(BLOCK).max((stretch / NARROW).min(8));
+        // Every thread gets a block, unless they would be narrower than two lines of memory.
+        let shares = (stretch / NARROW).min(8).max((stretch / LANES).min(threads()));
+        let blocks = stretch.div_ceil(BLOCK).max(if results > NARROW { shares } else { 1 });
         let block = stretch.div_ceil(blocks);
         let blocks = stretch.div_ceil(block);
         let per_chunk = results / stretch * blocks;
