@@ -132,7 +132,7 @@ fn gpt() -> Workload {
 /// arithmetic in `bf16`.
 pub fn large() -> Vec<Workload> {
     let sizes = GptConfig { context: 256, layers: 6, heads: 6, width: 384, ..GptConfig::default() };
-    let model = || made(Gpt::new(Key::new(30), sizes.clone()));
+    let model = || made(Gpt::new(Key::new(30), sizes));
     let tokens = made(extensor::reshape(&classes(16 * 256, 65), [16, 256]));
     let data = (tokens.clone(), tokens);
     vec![
