@@ -41,33 +41,43 @@ fn chain(h: &Tensor, w: &Tensor, b: &Tensor) -> Result<Tensor> {
     extensor::sum(&y, .., false)
 }
 
+/// The loss of a model, and the model with new running statistics if it has some.
+type Loss<'a, M> = &'a dyn Fn(&M) -> Result<(Tensor, Option<M>)>;
+
 /// One training step of a network: loss, gradient, optimiser; new running statistics where it has some.
 fn step<M: Model + 'static>(
     name: &str,
     model: M,
-    (x, targets): (Tensor, Tensor),
+    data: (Tensor, Tensor),
     optimizer: impl Optimizer<M> + 'static,
 ) -> Workload {
-    let state = made(optimizer.init(&model));
-    let (mut kept, mode) = (Some((model, state)), Mode::Training(Key::new(1)));
-    let work = move || {
-        let Some((model, state)) = kept.take() else { unreachable!("put back by every step") };
-        let loss = |model: &M| {
-            let output = model.forward(&x, &mode)?;
-            Ok((class_loss(&output.logits, &targets, 0.0)?, output.model))
-        };
-        let (_, grads, next) = made(value_and_grad_with_aux(loss, &model));
-        kept = Some(made(optimizer.update(next.unwrap_or(model), &grads, state)));
-    };
-    Workload { name: name.into(), inner: 1, f: Box::new(work) }
+    repeated(name, model, data, optimizer, |loss, model| {
+        let (_, grads, next) = made(value_and_grad_with_aux(loss, model));
+        (grads, next)
+    })
 }
 
 /// The same with arithmetic in `bf16` and parameters in `f32`.
 fn mixed_step<M: Model + 'static>(
     name: &str,
     model: M,
+    data: (Tensor, Tensor),
+    optimizer: impl Optimizer<M> + 'static,
+) -> Workload {
+    repeated(name, model, data, optimizer, |loss, model| {
+        let found = made(precision::step(loss, model, Policy::mixed(DType::BF16), LossScale::NONE));
+        let Some(grads) = found.grads else { unreachable!("random numbers do not overflow") };
+        (grads, found.aux)
+    })
+}
+
+/// Steps whose gradients, and what else is new, are found by `gradients`.
+fn repeated<M: Model + 'static>(
+    name: &str,
+    model: M,
     (x, targets): (Tensor, Tensor),
     optimizer: impl Optimizer<M> + 'static,
+    gradients: impl Fn(Loss<'_, M>, &M) -> (M, Option<M>) + 'static,
 ) -> Workload {
     let state = made(optimizer.init(&model));
     let (mut kept, mode) = (Some((model, state)), Mode::Training(Key::new(1)));
@@ -77,10 +87,8 @@ fn mixed_step<M: Model + 'static>(
             let output = model.forward(&x, &mode)?;
             Ok((class_loss(&output.logits, &targets, 0.0)?, output.model))
         };
-        let found =
-            made(precision::step(loss, &model, Policy::mixed(DType::BF16), LossScale::NONE));
-        let Some(grads) = found.grads else { unreachable!("random numbers do not overflow") };
-        kept = Some(made(optimizer.update(found.aux.unwrap_or(model), &grads, state)));
+        let (grads, next) = gradients(&loss, &model);
+        kept = Some(made(optimizer.update(next.unwrap_or(model), &grads, state)));
     };
     Workload { name: name.into(), inner: 1, f: Box::new(work) }
 }
