@@ -118,6 +118,12 @@ fn lengths_and_angles_of_tiny_vectors_have_their_gradients() {
         close(da.item().unwrap(), 4.0 / 25.0 / scale);
         close(db.item().unwrap(), -3.0 / 25.0 / scale);
     }
+    // The length of such a vector has few digits.
+    let [a, b] =
+        [300.0, 401.0].map(|v| Tensor::scalar_of(v * 2f64.powi(-149), DType::F32).unwrap());
+    let (da, _) = hypot_backward(&a.ones_like().unwrap(), &a, &b).unwrap();
+    let want = 300.0 / 300f64.hypot(401.0);
+    assert!((da.to_f64_vec()[0] / want - 1.0).abs() < 2e-7, "{da}, expected {want}");
 }
 
 #[test]

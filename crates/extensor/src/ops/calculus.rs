@@ -236,8 +236,12 @@ pub(crate) fn unit_leg_square<R: Real>(x: R) -> R {
 #[inline(always)]
 pub(crate) fn direction<R: Real>(a: R, b: R) -> (R, R, R) {
     let (one, half) = (a.lit(1.0), a.lit(0.5));
-    // Half the size where that could be too large, and only there: what is tiny must not be halved.
-    let scale = R::select(one.lt(a.abs().maximum(b.abs())), half, one);
+    // Half the size where that could be too large, and 2⁶⁴ times where the distance would be subnormal
+    // and have few digits.
+    let size = a.abs().maximum(b.abs());
+    let tiny = a.lit(0.0).lt(size) & size.lt(a.lit(1e-18));
+    let scale =
+        R::select(one.lt(size), half, R::select(tiny, a.lit(18_446_744_073_709_551_616.0), one));
     let (p, q) = (a * scale, b * scale);
     let r = guard(p.hypot(q));
     (p / r, q / r, r / scale)

@@ -6,6 +6,7 @@
 
 use super::pointwise::{Times, map_real};
 use super::record::{Class, Record};
+use super::reduction::wide;
 use crate::interrupt::stoppable;
 use crate::{Axes, DType, Error, Result, Shape, Tensor, autodiff, debug, ops};
 use extensor_kernels::map::Formulas;
@@ -416,10 +417,13 @@ pub fn forward_derivative(
                 let wanted: Vec<bool> = (0..inputs.len()).map(|k| k == i).collect();
                 let mut grads = backward(op, &[&ones], inputs, outputs, &wanted)?;
                 if let Some(weights) = grads[i].take() {
-                    let spec = Spec { shape: weights.shape().clone(), dtype: weights.dtype() };
+                    // What is added up is not rounded before.
+                    let spec =
+                        Spec { shape: weights.shape().clone(), dtype: wide(weights.dtype()) };
                     let terms = map_real(record.name, &Formulas(Times), [&weights, tangent], spec)?;
                     let (axes, keepdims) = op.reduces().unwrap_or((&Axes::All, false));
-                    accumulate(0, ops::sum(&terms, axes.clone(), keepdims)?)?;
+                    let along = ops::sum(&terms, axes.clone(), keepdims)?;
+                    accumulate(0, ops::cast(&along, outputs[0].dtype())?)?;
                 }
             }
             Class::General | Class::Composite | Class::Constant => {
