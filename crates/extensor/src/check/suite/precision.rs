@@ -143,7 +143,11 @@ impl Question<'_> {
                 if self.sum && !found.is_finite() && beyond(numbers[k][at].abs() + sizes[k][at]) {
                     continue;
                 }
-                // At a singular point nothing is larger than the limit, on the way either.
+                // At a singular point nothing is larger than the limit, on the way either: what terms
+                // that are held there add up to is not the sum of those that f64 need not hold.
+                if self.sum && self.singular && beyond(numbers[k][at]) {
+                    continue;
+                }
                 let limit = y.dtype().max_finite();
                 let capped = self.singular && found.abs() == limit && want.abs() > limit / 64.0;
                 // A slope that is too large for the dtype is so for a gradient of ½ too.
