@@ -367,10 +367,14 @@ impl Operation for Attention {
             });
         }
         if let Some(change) = change {
-            let change = ops::multiply(&change, &scale)?;
-            let mean = ops::sum(&ops::multiply(&p, &change)?, -1, true)?;
-            let moved = ops::multiply(&p, &ops::subtract(&change, &mean)?)?;
-            add(ops::matmul(&moved, v)?)?;
+            let centred = |change: &Tensor| -> Result<Tensor> {
+                let mean = ops::sum(&ops::multiply(&p, change)?, -1, true)?;
+                ops::subtract(change, &mean)
+            };
+            // Twice, since the weights must add up to a change of 0: where one key has nearly all the
+            // weight, what the first mean was rounded by would be all that is seen of equal values.
+            let change = centred(&centred(&ops::multiply(&change, &scale)?)?)?;
+            add(ops::matmul(&ops::multiply(&p, &change)?, v)?)?;
         }
         if let Some(dv) = &tangents[2] {
             add(ops::matmul(&p, dv)?)?;
