@@ -7,15 +7,14 @@
 //! Which thread runs a task is left to chance all the same; kernels cut their work into tasks so that
 //! results do not depend on it.
 
+mod job;
+mod pool;
+
 use crate::settings::settings;
-use crate::stop::{self, Stop, Watch};
-use std::any::Any;
+use crate::stop;
+use job::Job;
 use std::cell::Cell;
-use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, TryLockError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The most threads that one call may ask for.
 pub const MAX_THREADS: usize = 1024;
@@ -66,224 +65,6 @@ pub fn with_threads<R>(n: usize, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Tasks that follow each other, on a cache line of their own: threads count up different ones.
-#[repr(align(64))]
-struct Lane {
-    /// The next task nobody has taken.
-    next: AtomicUsize,
-    /// Where they end.
-    end: usize,
-}
-
-/// A call of [`parallel_for`] under way.
-struct Job {
-    /// The caller's closure; valid until `unfinished` is 0, which the caller waits for.
-    task: *const (dyn Fn(usize) + Sync),
-    /// As many as threads may work on it.
-    lanes: Box<[Lane]>,
-    /// Tasks not finished yet.
-    unfinished: AtomicUsize,
-    /// Helpers that may still join.
-    seats: AtomicUsize,
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
-    done: Mutex<bool>,
-    wake: Condvar,
-    /// The caller's own setting, so that nested calls in a helper follow it.
-    threads: usize,
-    /// The caller's watch, so that work in a helper stops with it.
-    watch: Option<Arc<AtomicBool>>,
-}
-
-// SAFETY: `task` points to a closure that is `Sync`, so it may be called from several threads; the
-// other fields are thread-safe by themselves. The pointer is dereferenced only for tasks counted in
-// `unfinished`, and the caller keeps the closure alive until that count is 0.
-unsafe impl Send for Job {}
-// SAFETY: as above.
-unsafe impl Sync for Job {}
-
-impl Job {
-    /// Takes and runs tasks until none is left, or until it is to stop: first those of one lane,
-    /// then those of the lanes behind it.
-    fn work(&self, first: usize) {
-        let mut ended = 0;
-        for k in 0..self.lanes.len() {
-            let lane = &self.lanes[(first + k) % self.lanes.len()];
-            loop {
-                if stop::is_wanted() {
-                    self.finished(ended);
-                    return self.abandon();
-                }
-                // Looked at first: most lanes are empty when others are done with theirs.
-                if lane.next.load(Ordering::Relaxed) >= lane.end {
-                    break;
-                }
-                let i = lane.next.fetch_add(1, Ordering::Relaxed);
-                if i >= lane.end {
-                    break;
-                }
-                // SAFETY: task `i` is unfinished, so the caller is still waiting and its closure lives.
-                let task = unsafe { &*self.task };
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(i))) {
-                    *self.panic.lock().unwrap_or_else(|e| e.into_inner()) = Some(panic);
-                }
-                ended += 1;
-            }
-        }
-        self.finished(ended);
-    }
-
-    /// Whether nobody is left a task to take.
-    fn is_exhausted(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.next.load(Ordering::Relaxed) >= lane.end)
-    }
-
-    /// Counts tasks that have ended, or that nobody will begin.
-    fn finished(&self, tasks: usize) {
-        if tasks > 0 && self.unfinished.fetch_sub(tasks, Ordering::AcqRel) == tasks {
-            *self.done.lock().unwrap_or_else(|e| e.into_inner()) = true;
-            self.wake.notify_all();
-        }
-    }
-
-    /// Takes all the tasks that are left, and does none of them.
-    fn abandon(&self) {
-        *self.panic.lock().unwrap_or_else(|e| e.into_inner()) = Some(Box::new(Stop::Interrupted));
-        for lane in &self.lanes {
-            let taken = lane.next.swap(lane.end, Ordering::Relaxed);
-            self.finished(lane.end.saturating_sub(taken));
-        }
-    }
-
-    fn wait(&self) {
-        // The last tasks end at about the same time: a short spin saves going to sleep.
-        for _ in 0..2000 {
-            if self.unfinished.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            std::hint::spin_loop();
-        }
-        let mut done = self.done.lock().unwrap_or_else(|e| e.into_inner());
-        while !*done {
-            if !stop::is_watched() {
-                done = self.wake.wait(done).unwrap_or_else(|e| e.into_inner());
-                continue;
-            }
-            // A helper's task may be long and look too: ask for it, since helpers do not.
-            drop(done);
-            stop::is_wanted();
-            done = self.done.lock().unwrap_or_else(|e| e.into_inner());
-            if !*done {
-                let tick = Duration::from_millis(20);
-                let waited = self.wake.wait_timeout(done, tick);
-                done = waited.unwrap_or_else(|e| e.into_inner()).0;
-            }
-        }
-    }
-}
-
-#[derive(Default)]
-struct Pool {
-    queue: Mutex<Queue>,
-    work: Condvar,
-    /// Jobs posted so far: what an idle helper watches before it sleeps.
-    posted: AtomicUsize,
-}
-
-#[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Arc<Job>>,
-    helpers: usize,
-    asleep: usize,
-}
-
-fn pool() -> &'static Pool {
-    static POOL: OnceLock<Pool> = OnceLock::new();
-    POOL.get_or_init(Pool::default)
-}
-
-impl Pool {
-    /// The queue. Many threads want it at once, each for a moment: they spin rather than sleep.
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        for _ in 0..200 {
-            match self.queue.try_lock() {
-                Ok(queue) => return queue,
-                Err(TryLockError::Poisoned(error)) => return error.into_inner(),
-                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
-            }
-        }
-        self.queue.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    fn post(&'static self, job: &Arc<Job>, helpers: usize) {
-        let mut queue = self.queue();
-        while queue.helpers < helpers {
-            let number = queue.helpers + 1;
-            let spawned = std::thread::Builder::new()
-                .name("extensor".into())
-                .spawn(move || self.help(number));
-            // A machine that gives no more threads still does the work with those it has.
-            if spawned.is_err() {
-                break;
-            }
-            queue.helpers += 1;
-        }
-        queue.jobs.push_back(job.clone());
-        self.posted.fetch_add(1, Ordering::Release);
-        let asleep = queue.asleep.min(helpers);
-        drop(queue);
-        self.rouse(asleep);
-    }
-
-    /// Wakes a few of so many sleepers; those wake more. To wake them all takes one thread longer
-    /// than the work may take.
-    fn rouse(&self, asleep: usize) {
-        for _ in 0..asleep.min(2) {
-            self.work.notify_one();
-        }
-    }
-
-    /// What a helper thread does all its life.
-    fn help(&self, number: usize) {
-        loop {
-            let job = self.next_job();
-            OVERRIDE.with(|o| o.set(job.threads));
-            Watch::shared(job.watch.clone(), || job.work(number));
-        }
-    }
-
-    fn next_job(&self) -> Arc<Job> {
-        let mut queue = self.queue();
-        loop {
-            while let Some(job) = queue.jobs.front() {
-                if job.is_exhausted() || job.seats.load(Ordering::Relaxed) == 0 {
-                    queue.jobs.pop_front();
-                    continue;
-                }
-                let left = job.seats.fetch_sub(1, Ordering::Relaxed) - 1;
-                let (job, asleep) = (job.clone(), queue.asleep.min(left));
-                drop(queue);
-                self.rouse(asleep);
-                return job;
-            }
-            let seen = self.posted.load(Ordering::Acquire);
-            drop(queue);
-            // Operations follow each other closely: look out for the next one for a moment.
-            for _ in 0..4000 {
-                if self.posted.load(Ordering::Acquire) != seen {
-                    break;
-                }
-                std::hint::spin_loop();
-            }
-            queue = self.queue();
-            if queue.jobs.is_empty() {
-                queue.asleep += 1;
-                queue = self.work.wait(queue).unwrap_or_else(|e| e.into_inner());
-                queue.asleep -= 1;
-            }
-        }
-    }
-}
-
 /// Runs `task(0)`, …, `task(tasks - 1)`, on several threads when [`threads`] allows, in any order.
 ///
 /// Returns when all are done. A panic in a task is raised again here once the others have ended. Under
@@ -298,32 +79,7 @@ pub fn parallel_for(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         }
         return;
     }
-    let erased: *const (dyn Fn(usize) + Sync + '_) = task;
-    // SAFETY: only the lifetime is changed. `wait` below keeps `task` alive until every task that
-    // may dereference the pointer has ended.
-    let erased: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(erased) };
-    let lane = |k: usize| Lane {
-        next: AtomicUsize::new(tasks / threads * k + (tasks % threads).min(k)),
-        end: tasks / threads * (k + 1) + (tasks % threads).min(k + 1),
-    };
-    let job = Arc::new(Job {
-        task: erased,
-        lanes: (0..threads).map(lane).collect(),
-        unfinished: AtomicUsize::new(tasks),
-        seats: AtomicUsize::new(threads - 1),
-        panic: Mutex::new(None),
-        done: Mutex::new(false),
-        wake: Condvar::new(),
-        threads,
-        watch: Watch::to_share(),
-    });
-    pool().post(&job, threads - 1);
-    job.work(0);
-    job.wait();
-    let panic = job.panic.lock().unwrap_or_else(|e| e.into_inner()).take();
-    if let Some(panic) = panic {
-        resume_unwind(panic);
-    }
+    Job::run(task, tasks, threads);
 }
 
 /// How many of `len` numbers a task takes, `least` to `most`: so few that every thread has some, and
@@ -386,6 +142,7 @@ pub fn parallel_chunks<T: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::catch_unwind;
 
     #[test]
     fn every_task_runs_exactly_once_for_any_number_of_threads() {

@@ -24,6 +24,9 @@ const A_BYTES: usize = 4 << 20;
 /// Tasks for each thread in packing A: some threads come late.
 const PIECES: usize = 2;
 
+/// Numbers of A below which one thread packs it sooner than the others have come.
+const PACKED: usize = 1 << 13;
+
 /// Numbers that are widened or rounded in a task.
 const ROUNDED: usize = 1 << 15;
 
@@ -216,19 +219,40 @@ impl<R: Real> Block<R> {
                 assert!(packed_a.len() >= m * k);
                 let adjacent = a.adjacent_lanes();
                 let width = if adjacent { cut.height } else { 1 };
-                let piece = m.div_ceil(width).div_ceil(PIECES * threads) * width;
+                let panels = Panels { width, pad: 1 };
                 let to = Packed(packed_a.as_mut_ptr());
-                each(m.div_ceil(piece), &|task| {
+                // Where lanes are adjacent in memory, a part of the depth is read as it lies.
+                let lying = a.in_place().filter(|_| width > 1);
+                let all = if lying.is_some() { k } else { m.div_ceil(width) };
+                let piece = all.div_ceil(if m * k < PACKED { 1 } else { PIECES * threads });
+                let pack = |task: usize| {
                     let to = &to;
-                    let (start, end) = (task * piece, m.min((task + 1) * piece));
-                    // SAFETY: lanes take `k` numbers each, and no other task has these lanes.
-                    let out = unsafe {
-                        std::slice::from_raw_parts_mut(to.0.add(start * k), (end - start) * k)
-                    };
-                    let lanes = self.rows.start + start..self.rows.start + end;
-                    let panels = Panels { width, pad: 1 };
-                    a.pack(lanes, self.depth.clone(), panels, out);
-                });
+                    let part = task * piece..all.min((task + 1) * piece);
+                    match lying {
+                        Some(a) => {
+                            let depth = self.depth.start + part.start..self.depth.start + part.end;
+                            // SAFETY: there is room for all panels, and no other task has these depths.
+                            unsafe {
+                                let place = (part.start, k);
+                                a.pack_some(self.rows.clone(), depth, panels, place, to.0);
+                            }
+                        }
+                        None => {
+                            let (start, end) = (part.start * width, m.min(part.end * width));
+                            // SAFETY: lanes take `k` numbers each, and no other task has these.
+                            let out = unsafe {
+                                let first = to.0.add(start * k);
+                                std::slice::from_raw_parts_mut(first, (end - start) * k)
+                            };
+                            let lanes = self.rows.start + start..self.rows.start + end;
+                            a.pack(lanes, self.depth.clone(), panels, out);
+                        }
+                    }
+                };
+                match all.div_ceil(piece) {
+                    1 => pack(0),
+                    tasks => each(tasks, &pack),
+                }
                 Rows { first: packed_a.as_ptr(), row: k as isize, adjacent }
             }
         };

@@ -12,6 +12,9 @@ const B_BYTES: usize = 5 << 17;
 /// The fewest rows for which a task packs B.
 const TASK_ROWS: usize = 192;
 
+/// The fewest rows for which a task packs B where a thread would else have nothing to do.
+const LOW_ROWS: usize = 32;
+
 /// The fewest rows of a task that computes a part of the rest.
 const REST_ROWS: usize = 64;
 
@@ -68,10 +71,13 @@ impl Cut {
         let mut col_parts = even.min(n / narrowest).max(needed).max(1);
         // Enough patches for every thread to get its share although some come late.
         let wanted = if col_parts < threads { 2 * threads } else { 1 };
-        let row_parts = wanted.div_ceil(col_parts).min(m.div_ceil(TASK_ROWS));
-        // Narrow patches are better than none for some thread.
+        let mut row_parts = wanted.div_ceil(col_parts).min(m.div_ceil(TASK_ROWS));
+        // Narrow patches are better than none for some thread, and then low ones.
         if row_parts * col_parts < threads {
             col_parts = threads.div_ceil(row_parts).min(n / (2 * lanes::<R>())).max(col_parts);
+        }
+        if row_parts * col_parts < threads {
+            row_parts = threads.div_ceil(col_parts).min(m / LOW_ROWS).max(row_parts);
         }
         let mut cut = Cut {
             m,

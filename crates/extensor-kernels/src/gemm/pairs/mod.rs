@@ -59,6 +59,10 @@ const PATCH: (usize, usize) = (16, 8);
 /// How many tasks there should be for each thread: some threads come late.
 const PIECES: usize = 2;
 
+/// Numbers of both operands up to which each of several threads packs what it needs by itself: sooner
+/// than others have packed it, and handed it over from their caches.
+const BY_ITSELF: usize = 1 << 19;
+
 /// What computes blocks.
 trait Multiply {
     /// The products of one or two groups of rows and one or two of columns: `(first tile, way to the
@@ -102,6 +106,12 @@ pub(super) unsafe fn product<O: Element>(
     let cut = Cut::new(dims);
     let work = dims.m.saturating_mul(dims.n).saturating_mul(dims.k);
     let threads = if work < parallel(unit) { 1 } else { par::threads() };
+    let whole = cut.rows >= dims.m && cut.cols >= dims.n && cut.depth == cut.tiles;
+    if threads > 1 && whole && !accumulate && (dims.m + dims.n).saturating_mul(dims.k) <= BY_ITSELF
+    {
+        // SAFETY: the caller's promise.
+        return unsafe { product_by_patches(unit, dims, (a, b), cut.stretch, c, threads) };
+    }
     let part = cut.depth * DEPTHS;
     let (a_words, b_words) = (words(cut.rows, part), words(cut.cols, part));
     let kept = if cut.depth < cut.tiles { cut.rows * cut.cols } else { 0 };
@@ -157,6 +167,84 @@ pub(super) unsafe fn product<O: Element>(
             }
         }
     });
+}
+
+/// [`product`], as patches each of which packs its operands.
+///
+/// # Safety
+/// As for `product`.
+unsafe fn product_by_patches<O: Element>(
+    unit: Unit,
+    dims: Dims,
+    (a, b): (&impl Source<O::Acc>, &impl Source<O::Acc>),
+    stretch: usize,
+    c: Target<O>,
+    threads: usize,
+) {
+    let all = (dims.m.div_ceil(SIDE), dims.n.div_ceil(SIDE));
+    let (down, across) = grid(all, threads);
+    let tiny = AtomicBool::new(false);
+    each(threads, down * across, &|task| {
+        let (rows, cols) = piece(all, (down, across), task);
+        let lanes = |blocks: &Range<usize>, extent: usize| {
+            blocks.start * SIDE..extent.min(blocks.end * SIDE)
+        };
+        let (i, j) = (lanes(&rows, dims.m), lanes(&cols, dims.n));
+        let (a_words, b_words) = (words(i.len(), dims.k), words(j.len(), dims.k));
+        scratch::with(a_words + b_words, |room: &mut [f32]| {
+            let (a_room, b_room) = bits(room).split_at_mut(a_words);
+            let found = [
+                a.pack_pairs(i.clone(), 0..dims.k, Side::Rows, a_room),
+                b.pack_pairs(j.clone(), 0..dims.k, Side::Columns, b_room),
+            ];
+            if found != [false; 2] {
+                return tiny.store(true, Ordering::Relaxed);
+            }
+            let block = Block {
+                unit,
+                a: a_room.as_ptr(),
+                b: b_room.as_ptr(),
+                rows: i.len(),
+                cols: j.len(),
+                depth: dims.k.div_ceil(DEPTHS),
+                stretch,
+                kept: std::ptr::null_mut(),
+                first: true,
+                last: true,
+                accumulate: false,
+                // SAFETY: an element of C.
+                c: unsafe { c.at(i.start, j.start) },
+            };
+            block.patch_of(0..rows.len(), 0..cols.len());
+        });
+    });
+    if tiny.into_inner() {
+        // SAFETY: the caller's promise.
+        unsafe { blocked::product(dims, a, b, false, c) };
+    }
+}
+
+/// How many patches down and across so many blocks are cut into, one for each thread: so that the
+/// largest is soon computed and packed, for which a block of its rows or columns takes as long as
+/// computing one and a half.
+fn grid(all: (usize, usize), threads: usize) -> (usize, usize) {
+    let cut = |down: usize| (down.min(all.0), (threads / down).clamp(1, all.1));
+    let time = |&(down, across): &(usize, usize)| {
+        let (height, width) = (all.0.div_ceil(down), all.1.div_ceil(across));
+        2 * height * width + 3 * (height + width)
+    };
+    (1..=threads).map(cut).min_by_key(time).unwrap_or((1, 1))
+}
+
+/// The blocks of patch number `task`.
+fn piece(
+    all: (usize, usize),
+    (down, across): (usize, usize),
+    task: usize,
+) -> (Range<usize>, Range<usize>) {
+    let at = |all: usize, parts: usize, part: usize| all * part / parts;
+    let (i, j) = (task / across, task % across);
+    (at(all.0, down, i)..at(all.0, down, i + 1), at(all.1, across, j)..at(all.1, across, j + 1))
 }
 
 /// The same memory as words.
@@ -287,33 +375,36 @@ impl<O: Element> Block<O> {
             if height > width { down += 1 } else { across += 1 }
         }
         each(threads, down * across, &|task| {
-            let at = |all: usize, parts: usize, part: usize| all * part / parts;
-            let (i, j) = (task / across, task % across);
-            let rows = at(all.0, down, i)..at(all.0, down, i + 1);
-            let cols = at(all.1, across, j)..at(all.1, across, j + 1);
-            // Without stretches to come, a row of blocks at a time is enough.
-            let rows_kept = if self.stretch < self.depth { rows.len() } else { 1 };
-            let sums = if self.kept.is_null() { rows_kept * cols.len() * SIDE * SIDE } else { 0 };
-            scratch::with(sums, |sums: &mut [f32]| {
-                let sums = if !self.kept.is_null() {
-                    let first = (rows.start * all.1 + cols.start) * SIDE * SIDE;
-                    (self.kept.wrapping_add(first), all.1)
-                } else {
-                    (sums.as_mut_ptr(), if rows_kept > 1 { cols.len() } else { 0 })
-                };
-                // SAFETY: the machine has the unit; a part of the block that no other task has.
-                unsafe {
-                    if self.unit == Unit::Amx {
-                        self.patch(&tiles::Configured::new(), rows, cols, sums);
-                    } else {
-                        self.patch(&dots::Dots::new(), rows, cols, sums);
-                    }
-                }
-            });
+            let (rows, cols) = piece(all, (down, across), task);
+            self.patch_of(rows, cols);
         });
     }
 
-    /// Computes a patch, given in blocks. `sums` are those of its first block, and how many blocks on
+    /// Computes a patch, given in blocks.
+    fn patch_of(&self, rows: Range<usize>, cols: Range<usize>) {
+        // Without stretches to come, a row of blocks at a time is enough.
+        let rows_kept = if self.stretch < self.depth { rows.len() } else { 1 };
+        let sums = if self.kept.is_null() { rows_kept * cols.len() * SIDE * SIDE } else { 0 };
+        scratch::with(sums, |sums: &mut [f32]| {
+            let sums = if !self.kept.is_null() {
+                let next = self.cols.div_ceil(SIDE);
+                let first = (rows.start * next + cols.start) * SIDE * SIDE;
+                (self.kept.wrapping_add(first), next)
+            } else {
+                (sums.as_mut_ptr(), if rows_kept > 1 { cols.len() } else { 0 })
+            };
+            // SAFETY: the machine has the unit; a part of the block that no other task has.
+            unsafe {
+                if self.unit == Unit::Amx {
+                    self.patch(&tiles::Configured::new(), rows, cols, sums);
+                } else {
+                    self.patch(&dots::Dots::new(), rows, cols, sums);
+                }
+            }
+        });
+    }
+
+    /// Computes a patch. `sums` are those of its first block, and how many blocks on
     /// those of the next row of blocks are.
     ///
     /// # Safety

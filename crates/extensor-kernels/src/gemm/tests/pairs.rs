@@ -149,7 +149,8 @@ fn infinities_and_nan_are_where_they_belong_and_nowhere_else() {
 fn subnormal_operands_count_and_a_subnormal_that_is_added_to_stays() {
     let tiny = bf16::from_bits(3);
     for unit in units() {
-        for (m, k, n) in [(5, 7, 9), (40, 90, 60), (20, 1100, 33)] {
+        // The last is shared among threads.
+        for (m, k, n) in [(5, 7, 9), (40, 90, 60), (20, 1100, 33), (170, 160, 180)] {
             let dims = Dims { m, k, n };
             for in_a in [false, true] {
                 let scale = bf16::from_f32(2f32.powi(120));
@@ -157,12 +158,14 @@ fn subnormal_operands_count_and_a_subnormal_that_is_added_to_stays() {
                 let (here, there) = if in_a { (tiny, scale) } else { (scale, tiny) };
                 a[(m - 1) * k + k - 1] = here;
                 b[(k - 1) * n + n - 1] = there;
-                for layout in 0..LAYOUTS {
+                for (layout, threads) in (0..LAYOUTS).zip([1, 2, 3, 5, 8, 16, 1]) {
                     let (a, b) = (Stored::new(&a, m, k, layout), Stored::new(&b, k, n, layout));
                     let (a, b) = operands(dims, &a, &b);
                     let mut c = [vec![bf16::NAN; m * n], vec![bf16::NAN; m * n]];
-                    product(unit, dims, &a, &b, false, &mut c[0]);
-                    product(unit, dims, &Hidden(a), &Hidden(b), false, &mut c[1]);
+                    with_threads(threads, || {
+                        product(unit, dims, &a, &b, false, &mut c[0]);
+                        product(unit, dims, &Hidden(a), &Hidden(b), false, &mut c[1]);
+                    });
                     for c in c {
                         let (last, others) = c.split_last().expect("an element");
                         assert_eq!(
