@@ -2,12 +2,12 @@
 //!
 //! C is cut into patches, the depth into stretches. For each stretch a task goes over the tiles of
 //! its patch, having packed its part of B or packing it along with the first row of tiles. A is read
-//! where it lies if its depth is adjacent there; else it is packed, a block at a time, into memory
-//! that all threads share. How the work is cut never shows in the result (see
-//! [`tile`](super::tile)), so it is cut by what is fast.
+//! where it lies if its depth is adjacent there; if its rows are, each of several tasks packs those of
+//! its patch; else it is packed, a block at a time, into memory that all threads share. How the work
+//! is cut never shows in the result (see [`tile`](super::tile)), so it is cut by what is fast.
 
 use super::cut::{Cut, NARROW, even_part, wide_columns};
-use super::pack::{Panels, Source};
+use super::pack::{Panels, Source, Strided};
 use super::simd::{Simd, Work, dispatch, lanes, tile_rows};
 use super::tile::{self, MAX_ROWS, Next, Tile, WIDTH};
 use super::{Dims, Element, Real, scratch};
@@ -21,11 +21,12 @@ const DEPTH: usize = 512;
 /// Bytes of packed A, and of the wide copy of a block of C in a half-precision product.
 const A_BYTES: usize = 4 << 20;
 
+/// Numbers of A that a task packs by itself at a time: they stay in its second-level cache, beside
+/// those of B. To read what other threads have packed from their caches takes longer than packing.
+const OWN: usize = 1 << 17;
+
 /// Tasks for each thread in packing A: some threads come late.
 const PIECES: usize = 2;
-
-/// Numbers of A below which one thread packs it sooner than the others have come.
-const PACKED: usize = 1 << 13;
 
 /// Numbers that are widened or rounded in a task.
 const ROUNDED: usize = 1 << 15;
@@ -70,7 +71,7 @@ pub(super) unsafe fn product<T: Element>(
 ) {
     let stretch = even_part(dims.k, DEPTH);
     let most = A_BYTES / size_of::<T::Acc>();
-    let in_place = a.in_place().is_some_and(|a| a.depth_stride == 1);
+    let in_place = a.in_place().is_some_and(|a| a.depth_stride == 1 || packed_by_each(&a, dims));
     let (rows, cols) = if in_place {
         (dims.m, dims.n)
     } else if T::WIDE {
@@ -118,6 +119,17 @@ pub(super) unsafe fn product<T: Element>(
             }
         }
     });
+}
+
+/// Threads that compute a product of these extents.
+fn threads_for(Dims { m, k, n }: Dims) -> usize {
+    let work = m.saturating_mul(n).saturating_mul(k);
+    if work < PARALLEL { 1 } else { par::threads() }
+}
+
+/// Whether each task packs the rows of A that it needs.
+fn packed_by_each<R: Real>(a: &Strided<R>, dims: Dims) -> bool {
+    a.depth_stride != 1 && a.lane_stride == 1 && threads_for(dims) > 1
 }
 
 /// Makes a wide copy of a block.
@@ -196,7 +208,8 @@ impl<R: Real> Block<R> {
     /// be one stretch and A fit in the packed memory.
     unsafe fn run(&self, a: &impl Source<R>, b: &impl Source<R>, packed_a: &mut [R]) {
         let (m, n, k) = (self.rows.len(), self.cols.len(), self.depth.len());
-        let threads = if m * n * k < PARALLEL { 1 } else { par::threads() };
+        let dims = Dims { m, k, n };
+        let threads = threads_for(dims);
         let each = |tasks: usize, task: &(dyn Fn(usize) + Sync)| {
             if threads == 1 {
                 for i in 0..tasks {
@@ -209,67 +222,48 @@ impl<R: Real> Block<R> {
         };
         let cut = Cut::new::<R>(m, n, self.stretch.min(k), threads);
         let rows = match a.in_place() {
-            Some(a) if a.depth_stride == 1 => Rows {
+            Some(a) if a.depth_stride == 1 => Some(Rows {
                 // SAFETY: the block lies in the matrix.
                 first: unsafe { a.at(self.rows.start, self.depth.start) },
                 row: a.lane_stride,
                 adjacent: false,
-            },
+            }),
+            Some(a) if packed_by_each(&a, dims) => None,
             _ => {
                 assert!(packed_a.len() >= m * k);
                 let adjacent = a.adjacent_lanes();
                 let width = if adjacent { cut.height } else { 1 };
-                let panels = Panels { width, pad: 1 };
+                let piece = m.div_ceil(width).div_ceil(PIECES * threads) * width;
                 let to = Packed(packed_a.as_mut_ptr());
-                // Where lanes are adjacent in memory, a part of the depth is read as it lies.
-                let lying = a.in_place().filter(|_| width > 1);
-                let all = if lying.is_some() { k } else { m.div_ceil(width) };
-                let piece = all.div_ceil(if m * k < PACKED { 1 } else { PIECES * threads });
-                let pack = |task: usize| {
+                each(m.div_ceil(piece), &|task| {
                     let to = &to;
-                    let part = task * piece..all.min((task + 1) * piece);
-                    match lying {
-                        Some(a) => {
-                            let depth = self.depth.start + part.start..self.depth.start + part.end;
-                            // SAFETY: there is room for all panels, and no other task has these depths.
-                            unsafe {
-                                let place = (part.start, k);
-                                a.pack_some(self.rows.clone(), depth, panels, place, to.0);
-                            }
-                        }
-                        None => {
-                            let (start, end) = (part.start * width, m.min(part.end * width));
-                            // SAFETY: lanes take `k` numbers each, and no other task has these.
-                            let out = unsafe {
-                                let first = to.0.add(start * k);
-                                std::slice::from_raw_parts_mut(first, (end - start) * k)
-                            };
-                            let lanes = self.rows.start + start..self.rows.start + end;
-                            a.pack(lanes, self.depth.clone(), panels, out);
-                        }
-                    }
-                };
-                match all.div_ceil(piece) {
-                    1 => pack(0),
-                    tasks => each(tasks, &pack),
-                }
-                Rows { first: packed_a.as_ptr(), row: k as isize, adjacent }
+                    let (start, end) = (task * piece, m.min((task + 1) * piece));
+                    // SAFETY: lanes take `k` numbers each, and no other task has these lanes.
+                    let out = unsafe {
+                        std::slice::from_raw_parts_mut(to.0.add(start * k), (end - start) * k)
+                    };
+                    let lanes = self.rows.start + start..self.rows.start + end;
+                    let panels = Panels { width, pad: 1 };
+                    a.pack(lanes, self.depth.clone(), panels, out);
+                });
+                Some(Rows { first: packed_a.as_ptr(), row: k as isize, adjacent })
             }
         };
         each(cut.parts(), &|task| {
             let part = cut.part(task);
             // SAFETY: the part lies in the block, whose addresses are good by the caller's promise.
-            unsafe { self.patch(rows, b, cut.height, part) };
+            unsafe { self.patch((a, rows), b, cut.height, part) };
         });
     }
 
     /// Computes a part of the block.
     ///
     /// # Safety
-    /// The part must lie in the block, and nobody else use it. `a` must be the block's rows.
+    /// The part must lie in the block, and nobody else use it. `lying` must be the block's rows of A,
+    /// which the task packs if there are none.
     unsafe fn patch(
         &self,
-        a: Rows<R>,
+        (a, lying): (&impl Source<R>, Option<Rows<R>>),
         b: &impl Source<R>,
         height: usize,
         (rows, cols): (Range<usize>, Range<usize>),
@@ -284,11 +278,19 @@ impl<R: Real> Block<R> {
         } else {
             0
         };
-        let room = cols.len().next_multiple_of(lanes::<R>()) * self.stretch.min(k);
-        scratch::with(room, |packed: &mut [R]| {
-            for p in (0..k).step_by(self.stretch) {
+        let stretch = self.stretch.min(k);
+        // Rows that are packed at a time.
+        let some = match lying {
+            Some(_) => rows.len().max(1),
+            None => (OWN / stretch / height).max(1) * height,
+        };
+        let b_room = cols.len().next_multiple_of(lanes::<R>()) * stretch;
+        let a_room = if lying.is_some() { 0 } else { some.min(rows.len()) * stretch };
+        scratch::with(b_room + a_room, |room: &mut [R]| {
+            let (packed, own) = room.split_at_mut(b_room);
+            for p in (0..k).step_by(stretch) {
                 stop::look();
-                let depth = self.stretch.min(k - p);
+                let depth = stretch.min(k - p);
                 let first = self.cols.start + cols.start;
                 let from = self.depth.start + p;
                 for (part, width) in [(copied..wide, width), (wide..cols.len(), narrow)] {
@@ -299,23 +301,37 @@ impl<R: Real> Block<R> {
                     let out = &mut packed[part.start * depth..];
                     b.pack(first + part.start..first + part.end, from..from + depth, panels, out);
                 }
-                // SAFETY: the part lies in the block, and the block in the operands; packed A has one
-                // stretch, so that `p` is 0.
-                unsafe {
-                    dispatch(Patch {
-                        rows: rows.len(),
-                        cols: cols.len(),
-                        depth,
-                        height,
-                        a: Rows { first: a.first.offset(rows.start as isize * a.row).add(p), ..a },
-                        b: packed.as_mut_ptr(),
-                        wide,
-                        copied,
-                        b_from: in_place.map_or(std::ptr::null(), |b| b.at(first, from)),
-                        b_step: in_place.map_or(0, |b| b.depth_stride),
-                        c: self.c.at(rows.start, cols.start),
-                        load_c: self.load_c || p > 0,
-                    });
+                for i in rows.clone().step_by(some) {
+                    let here = some.min(rows.end - i);
+                    let a = match lying {
+                        // SAFETY: rows of the block; packed A has one stretch, so that `p` is 0.
+                        Some(a) => unsafe {
+                            Rows { first: a.first.offset(i as isize * a.row).add(p), ..a }
+                        },
+                        None => {
+                            let lanes = self.rows.start + i..self.rows.start + i + here;
+                            let panels = Panels { width: height, pad: 1 };
+                            a.pack(lanes, from..from + depth, panels, own);
+                            Rows { first: own.as_ptr(), row: depth as isize, adjacent: true }
+                        }
+                    };
+                    // SAFETY: the part lies in the block, and the block in the operands.
+                    unsafe {
+                        dispatch(Patch {
+                            rows: here,
+                            cols: cols.len(),
+                            depth,
+                            height,
+                            a,
+                            b: packed.as_mut_ptr(),
+                            wide,
+                            copied: if i == rows.start { copied } else { 0 },
+                            b_from: in_place.map_or(std::ptr::null(), |b| b.at(first, from)),
+                            b_step: in_place.map_or(0, |b| b.depth_stride),
+                            c: self.c.at(i, cols.start),
+                            load_c: self.load_c || p > 0,
+                        });
+                    }
                 }
             }
         });

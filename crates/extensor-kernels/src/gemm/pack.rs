@@ -116,45 +116,12 @@ impl<'a, T: Element> Strided<'a, T> {
     }
 }
 
-impl<T: Element> Strided<'_, T> {
-    /// Writes the elements of all `lanes` and some depths, the first of which is number `first` of the
-    /// `whole` depths that the panels at `out` are to have. See [`Source::pack`].
-    ///
-    /// # Safety
-    /// At `out` there must be room for the panels of `whole` depths, and nobody else use those of them
-    /// that are written.
-    pub(super) unsafe fn pack_some(
-        &self,
-        lanes: Range<usize>,
-        depth: Range<usize>,
-        panels: Panels,
-        (first, whole): (usize, usize),
-        out: *mut T::Acc,
-    ) {
-        assert!(lanes.end <= self.lanes && depth.end <= self.depth);
-        assert!(first + depth.len() <= whole && panels.width > 1 && panels.pad == 1);
-        // Panels are `whole` depths apart, whichever width they have: in the last, too, what is
-        // written begins behind `first` depths of its own width.
-        let last = lanes.len() / panels.width * panels.width;
-        for (part, width) in [(0..last, panels.width), (last..lanes.len(), lanes.len() - last)] {
-            if part.is_empty() {
-                continue;
-            }
-            let out = out.wrapping_add(part.start * whole + first * width);
-            let lanes = lanes.start + part.start..lanes.start + part.end;
-            let panels = Panels { width, pad: 1 };
-            dispatch(Pack { from: *self, lanes, depth: depth.clone(), panels, whole, out });
-        }
-    }
-}
-
 impl<T: Element> Source<T::Acc> for Strided<'_, T> {
     fn pack(&self, lanes: Range<usize>, depth: Range<usize>, panels: Panels, out: &mut [T::Acc]) {
         assert!(lanes.end <= self.lanes && depth.end <= self.depth);
         assert!(out.len() >= panels.padded(lanes.len()) * depth.len());
         assert!(panels.width.is_multiple_of(panels.pad));
-        let whole = depth.len();
-        dispatch(Pack { from: *self, lanes, depth, panels, whole, out: out.as_mut_ptr() });
+        dispatch(Pack { from: *self, lanes, depth, panels, out });
     }
 
     fn adjacent_lanes(&self) -> bool {
@@ -186,9 +153,7 @@ struct Pack<'a, T: Element> {
     lanes: Range<usize>,
     depth: Range<usize>,
     panels: Panels,
-    /// The depths of a panel, of which others may be written elsewhere.
-    whole: usize,
-    out: *mut T::Acc,
+    out: &'a mut [T::Acc],
 }
 
 /// Depths packed at a time from an operand whose lanes are adjacent: all panels take their part of
@@ -216,7 +181,6 @@ impl<T: Element> Work<T::Acc> for Pack<'_, T> {
                     ..self.from
                 },
                 panels: Panels { width: self.depth.len(), pad: 1 },
-                whole: self.lanes.len(),
                 lanes: self.depth,
                 depth: self.lanes,
                 out: self.out,
@@ -228,12 +192,12 @@ impl<T: Element> Work<T::Acc> for Pack<'_, T> {
         while done < total {
             let depths = chunk.min(total - done);
             let mut lane = self.lanes.start;
-            let mut panel = self.out;
+            let mut panel = self.out.as_mut_ptr();
             while lane < self.lanes.end {
                 let used = self.panels.width.min(self.lanes.end - lane);
                 let width = self.panels.padded(used);
-                // SAFETY: whoever made this checked that the lanes and depths exist and that there is
-                // room for all panels; this panel takes `width * whole` of it.
+                // SAFETY: `pack` checked that the lanes and depths exist and that `out` has room
+                // for all panels; this panel takes `width * total` of it.
                 unsafe {
                     let part = Part {
                         from: self.from.at(lane, self.depth.start + done),
@@ -245,7 +209,7 @@ impl<T: Element> Work<T::Acc> for Pack<'_, T> {
                         width,
                     };
                     part.pack::<S>();
-                    panel = panel.wrapping_add(width * self.whole);
+                    panel = panel.add(width * total);
                 }
                 lane += used;
             }
