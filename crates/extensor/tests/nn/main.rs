@@ -4,4 +4,5 @@ mod behaviour;
 mod golden;
 mod gradients;
 mod initial;
+mod mixed;
 mod values;
