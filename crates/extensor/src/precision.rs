@@ -197,6 +197,9 @@ pub fn step<T: Tree, X: Tree>(
     let grads = if finite {
         let unscale = |g: &Tensor| {
             let g = ops::cast(g, policy.parameters)?;
+            if scale.value() == 1.0 {
+                return Ok(g);
+            }
             ops::divide(&g, &Tensor::scalar_of(scale.value(), g.dtype())?)
         };
         Some(map_parameters(&scaled, unscale)?)

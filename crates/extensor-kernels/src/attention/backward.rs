@@ -44,6 +44,42 @@ impl<W: Wide> Kernel for Pull<'_, W> {
     }
 }
 
+/// Numbers of a task that multiplies gradients by results, at least and at most.
+const FEW: usize = 1 << 15;
+const MANY: usize = 1 << 17;
+
+/// For each query the sum of the products of its gradients and results.
+struct Means<'a, W> {
+    grad: &'a [W],
+    out: &'a [W],
+    width: usize,
+    means: &'a mut [W],
+}
+
+impl<W: Wide> Kernel for Means<'_, W> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        const LANES: usize = 16;
+        let rows = self.grad.chunks_exact(self.width).zip(self.out.chunks_exact(self.width));
+        for (mean, (g, y)) in self.means.iter_mut().zip(rows) {
+            let mut sums = [0.0; LANES];
+            let whole = g.len() / LANES * LANES;
+            let mut add = |g: &[W], y: &[W]| {
+                for (sum, (&g, &y)) in sums.iter_mut().zip(g.iter().zip(y)) {
+                    let (g, y): (f64, f64) = (g.into(), y.into());
+                    *sum += g * y;
+                }
+            };
+            for (g, y) in g.chunks_exact(LANES).zip(y.chunks_exact(LANES)) {
+                add(g, y);
+            }
+            add(&g[whole..], &y[whole..]);
+            *mean = W::nearest(sums.iter().sum());
+        }
+    }
+}
+
 /// [`super::backward`].
 pub(super) fn run_backward<W: Wide>(
     x: &Attention<'_, W>,
@@ -63,21 +99,15 @@ pub(super) fn run_backward<W: Wide>(
     let right = grads.iter().zip(lengths).all(|(g, len)| g.is_empty() || g.len() == len);
     assert!(right, "attention: a gradient of the wrong length");
     let wanted = grads.each_ref().map(|g| !g.is_empty());
-    let [dq, dk, dv] = grads.map(|g| {
-        g.fill(W::nearest(0.0));
-        Shared::new(g)
-    });
+    let [dq, dk, dv] = grads.map(|g| Shared::new(g));
     let mut means = stop::room(W::nearest(0.0), heads.saturating_mul(queries));
     if value_width > 0 {
-        for (i, mean) in means.iter_mut().enumerate() {
-            let row = i * value_width..(i + 1) * value_width;
-            let pairs = saved.grad[row.clone()].iter().zip(&saved.out[row]);
-            let sum = |sum: f64, (&g, &y): (&W, &W)| {
-                let (g, y): (f64, f64) = (g.into(), y.into());
-                sum + g * y
-            };
-            *mean = W::nearest(pairs.fold(0.0, sum));
-        }
+        let together = (par::share(out_len, FEW, MANY) / value_width).max(1);
+        par::parallel_chunks(&mut means, together, &|start, means| {
+            let at = start * value_width..(start + means.len()) * value_width;
+            let (grad, out) = (&saved.grad[at.clone()], &saved.out[at]);
+            dispatch(Means { grad, out, width: value_width, means });
+        });
     }
     let (q_blocks, k_blocks) = (x.query_blocks(), x.key_blocks());
     let sweep = Sweep { x, saved, means: &means };
@@ -92,13 +122,14 @@ pub(super) fn run_backward<W: Wide>(
             let dk_at = cut(wanted[1] && by_key, keys, width, &k_rows);
             let dv_at = cut(wanted[2] && by_key, keys, value_width, &k_rows);
             // SAFETY: a task has the rows of its head, or of its block of queries or keys, to itself.
-            let grads = unsafe {
+            let mut grads = unsafe {
                 [
                     dq.part(dq_at.start, dq_at.end),
                     dk.part(dk_at.start, dk_at.end),
                     dv.part(dv_at.start, dv_at.end),
                 ]
             };
+            grads.iter_mut().for_each(|g| g.fill(W::nearest(0.0)));
             sweep.run(head, q_at, k_at, grads);
         };
     if heads >= 2 * par::threads() {
