@@ -268,6 +268,32 @@ impl<T: Compute> Room<T> {
         T::widen(source, &mut self.wide[..len]);
         &self.wide[..len]
     }
+
+    /// Rows of `len` elements from each of `starts` on, one behind the other, widened.
+    fn read_rows(
+        &mut self,
+        x: &Gather<'_, T>,
+        starts: impl ExactSizeIterator<Item = usize>,
+        len: usize,
+    ) -> &[T::Wide] {
+        let all = starts.len() * len;
+        if self.wide.len() < all {
+            self.wide.resize(all, T::Wide::ZERO);
+        }
+        if self.raw.len() < len {
+            self.raw.resize(len, T::ZERO);
+        }
+        for (start, wide) in starts.zip(self.wide.chunks_exact_mut(len)) {
+            match x.slice(start, len) {
+                Some(source) => T::widen(source, wide),
+                None => {
+                    x.read(start, &mut self.raw[..len]);
+                    T::widen(&self.raw[..len], wide);
+                }
+            }
+        }
+        &self.wide[..all]
+    }
 }
 
 /// Runs `unit(0)`, …, each about `each` numbers of work, several to a task.
@@ -485,10 +511,16 @@ impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O>
                 self.fold.columns(panel, stride, rows, params, acc);
                 continue;
             }
+            // Several rows are widened before they are folded.
+            let most = if T::as_wide(&[]).is_some() { 1 } else { (PACK / width).max(1) };
             while row < side.rows.end {
-                let values = room.read(x, at(row), width);
-                self.fold.columns(values, 0, 1, params, acc);
-                row += count;
+                let rows = most.min((side.rows.end - row).div_ceil(count));
+                let values = match rows {
+                    1 => room.read(x, at(row), width),
+                    _ => room.read_rows(x, (0..rows).map(|k| at(row + k * count)), width),
+                };
+                self.fold.columns(values, width, rows, params, acc);
+                row += rows * count;
             }
         }
     }
