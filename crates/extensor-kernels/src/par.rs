@@ -82,6 +82,16 @@ pub fn parallel_for(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     Job::run(task, tasks, threads);
 }
 
+/// Waits a moment for what another thread does, having waited so often before. Now and then another
+/// process may have the core, which may be what is waited for.
+fn pause(looks: usize) {
+    if looks.is_multiple_of(64) {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
+}
+
 /// How many of `len` numbers a task takes, `least` to `most`: so few that every thread has some, and
 /// not so few that handing them out takes longer than working on them. For work whose results do not
 /// depend on how it is cut.

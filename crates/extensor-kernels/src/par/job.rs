@@ -158,11 +158,11 @@ impl Job {
 
     fn wait(&self) {
         // The last tasks end at about the same time: a short spin saves going to sleep.
-        for _ in 0..2000 {
+        for looks in 1..=2000 {
             if self.unfinished.load(Ordering::Acquire) == 0 {
                 return;
             }
-            std::hint::spin_loop();
+            super::pause(looks);
         }
         let mut done = self.done.lock().unwrap_or_else(|e| e.into_inner());
         while !*done {

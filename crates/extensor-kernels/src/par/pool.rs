@@ -155,7 +155,7 @@ impl Helper {
                         std::thread::park();
                     }
                 }
-                std::hint::spin_loop();
+                super::pause(looks);
             }
             let given = self.place.swap(BUSY, Ordering::Acquire);
             if given != IDLE {
