@@ -101,9 +101,8 @@ pub(super) fn run_backward<W: Wide>(
     let wanted = grads.each_ref().map(|g| !g.is_empty());
     let [dq, dk, dv] = grads.map(|g| Shared::new(g));
     let mut means = stop::room(W::nearest(0.0), heads.saturating_mul(queries));
-    if value_width > 0 {
-        let together = (par::share(out_len, FEW, MANY) / value_width).max(1);
-        par::parallel_chunks(&mut means, together, &|start, means| {
+    if let Some(together) = par::share(out_len, FEW, MANY).checked_div(value_width) {
+        par::parallel_chunks(&mut means, together.max(1), &|start, means| {
             let at = start * value_width..(start + means.len()) * value_width;
             let (grad, out) = (&saved.grad[at.clone()], &saved.out[at]);
             dispatch(Means { grad, out, width: value_width, means });
