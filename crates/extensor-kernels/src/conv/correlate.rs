@@ -108,7 +108,7 @@ impl<T: Element> Correlation<'_, T> {
         let positions = self.to.plane() / (self.y.len() * self.x.len()).max(1);
         let empty = self.from.size() == 0 || self.y.is_empty() || self.x.is_empty();
         let plain = self.y.iter().zip(&self.x).all(|(y, x)| self.is_plain(y, x));
-        if !T::WIDE || self.geometry.few() || empty || plain || positions >= SMALL {
+        if !T::WIDE || self.geometry.by_rows::<T>() || empty || plain || positions >= SMALL {
             return 1;
         }
         let fair = if threads == 1 { images } else { images * groups / (4 * threads) };
@@ -149,9 +149,9 @@ impl<T: Element> Correlation<'_, T> {
     /// Computes the planes of one group of one image.
     fn group(&self, group: usize, source: &[T], result: &mut [T]) {
         let (from, to, bias) = (&self.from, &self.to, self.bias(group));
-        let (whole, few) = (self.is_whole(), self.geometry.few());
+        let (whole, by_rows) = (self.is_whole(), self.geometry.by_rows::<T>());
         // Nothing else is written where no window reaches.
-        if !whole || (bias.is_some() && !few) || source.is_empty() {
+        if !whole || (bias.is_some() && !by_rows) || source.is_empty() {
             start(result, to.plane(), bias);
         }
         if source.is_empty() {
@@ -159,14 +159,20 @@ impl<T: Element> Correlation<'_, T> {
         }
         for phase in self.phases(group) {
             let Phase { y, x, weight } = phase;
-            if few {
+            if by_rows {
                 direct::correlate(from, to, y, x, weight, bias, source, result);
             } else if whole {
                 self.product(&phase, source, 1, 0..y.count, bias.is_some(), result, to.plane());
             } else {
                 self.aside(&phase, source, 1, bias, |numbers, row, channel, _| {
                     let plane = &mut result[channel * to.plane()..][..to.plane()];
-                    scatter(numbers, row, y, x, to.width, plane);
+                    scatter(
+                        numbers,
+                        y,
+                        x,
+                        to.width,
+                        &mut plane[(y.first + row * y.step) * to.width..],
+                    );
                 });
             }
         }
@@ -190,7 +196,7 @@ impl<T: Element> Correlation<'_, T> {
             self.aside(&phase, source, images.len(), bias, |numbers, row, channel, image| {
                 let result = result(images.start + image);
                 let plane = &mut result[channel * to.plane()..][..to.plane()];
-                scatter(numbers, row, y, x, to.width, plane);
+                scatter(numbers, y, x, to.width, &mut plane[(y.first + row * y.step) * to.width..]);
             });
         }
     }
@@ -276,17 +282,16 @@ impl<T: Element> Correlation<'_, T> {
     }
 }
 
-/// Writes rows of a phase, the first of which is `first`, to their places in a plane.
+/// Writes rows of a phase to their places, from the first one's row of the plane on.
 pub(super) fn scatter<T: Copy>(
     numbers: &[T],
-    first: usize,
     y: &Lattice,
     x: &Lattice,
     width: usize,
     plane: &mut [T],
 ) {
     for (row, numbers) in numbers.chunks_exact(x.count).enumerate() {
-        let at = (y.first + (first + row) * y.step) * width + x.first;
+        let at = row * y.step * width + x.first;
         if x.step == 1 {
             plane[at..at + x.count].copy_from_slice(numbers);
             continue;

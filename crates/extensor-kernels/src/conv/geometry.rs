@@ -1,5 +1,8 @@
 //! Where windows lie: one computation of sizes for forward and backward alike.
 
+use super::direct::LANES;
+use crate::gemm::Element;
+
 /// One axis of an image over which a window slides.
 ///
 /// Position `o` of the window sees the elements `o·stride + t·dilation − padding` for `t` below
@@ -95,11 +98,27 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Whether groups have so few channels and filters that loops along rows are faster than
-    /// products.
-    pub(super) fn few(&self) -> bool {
-        const FEW: usize = 4;
-        self.channels <= FEW && self.filters <= FEW
+    /// Whether planes are computed faster by loops along rows than by products, which need patches
+    /// copied: the fewer pairs of planes there are the more, and the more of the vectors rows fill.
+    /// The loops have numbers of reduced precision to widen, and products a unit for them.
+    pub(super) fn by_rows<T: Element>(&self) -> bool {
+        let pairs = self.channels.saturating_mul(self.filters);
+        // Of four numbers that vectors compute, how many are to be wanted.
+        let wanted = match pairs {
+            0..=64 => 0,
+            65..=256 if T::WIDE => 0,
+            257..=1024 if T::WIDE => 3,
+            1025..=4096 if T::WIDE => 4,
+            _ => return false,
+        };
+        let computed = self.x.output.next_multiple_of(LANES);
+        self.taps() > 1 && 4 * self.x.output >= wanted * computed
+    }
+
+    /// The same of the gradient for the weights, where a sum has [`LANES`] parts.
+    pub(super) fn weights_by_rows<T: Element>(&self) -> bool {
+        let (filters, pairs) = if T::WIDE { (4, 96) } else { (0, 16) };
+        self.filters <= filters || self.channels.saturating_mul(self.filters) <= pairs
     }
 
     /// Elements of a plane of the input.

@@ -3,7 +3,7 @@
 
 use super::geometry::Lattice;
 use crate::gemm::simd::{Simd, Work, dispatch};
-use crate::gemm::{Element, Panels, Source, scratch};
+use crate::gemm::{Element, Matrix, Panels, Source, Strided, scratch};
 use std::ops::Range;
 
 /// The patches of some images: a lane for each position, in rows, one image after the other; a depth
@@ -66,6 +66,53 @@ impl<T: Element> Source<T::Acc> for Turned<'_, T> {
         assert!(panels.width == 1 && panels.pad == 1, "turned patches are a left operand");
         let panels = Panels { width: depth.len().max(1), pad: 1 };
         self.0.fill(depth, lanes, panels, out);
+    }
+}
+
+/// The output's gradient of some images, as the right operand of a product with [`Turned`] patches: a
+/// lane for each filter, a depth for each position, one image after the other.
+pub(super) struct Gradients<'a, T> {
+    /// The images: planes of `positions`, one for each filter.
+    pub planes: &'a [T],
+    pub filters: usize,
+    pub positions: usize,
+    /// How many images there are, and how far apart they begin.
+    pub images: usize,
+    pub apart: usize,
+}
+
+impl<'a, T: Element> Gradients<'a, T> {
+    fn image(&self, image: usize) -> Strided<'a, T> {
+        let planes = &self.planes[image * self.apart..][..self.filters * self.positions];
+        Matrix::row_major(planes, self.positions).lanes(self.filters, self.positions)
+    }
+
+    /// Calls `visit` with the image, its depths and how many came before, for each that has some.
+    fn stretches(&self, depth: Range<usize>, mut visit: impl FnMut(usize, Range<usize>, usize)) {
+        let mut at = depth.start;
+        while at < depth.end {
+            let (image, from) = (at / self.positions, at % self.positions);
+            let end = depth.end.min((image + 1) * self.positions);
+            visit(image, from..from + end - at, at - depth.start);
+            at = end;
+        }
+    }
+}
+
+impl<T: Element> Source<T::Acc> for Gradients<'_, T> {
+    fn pack(&self, lanes: Range<usize>, depth: Range<usize>, panels: Panels, out: &mut [T::Acc]) {
+        assert!(lanes.end <= self.filters && depth.end <= self.images * self.positions);
+        let mut start = 0;
+        for lane in lanes.clone().step_by(panels.width) {
+            let lanes = lane..lanes.end.min(lane + panels.width);
+            let width = panels.padded(lanes.len());
+            let panel = &mut out[start..][..width * depth.len()];
+            self.stretches(depth.clone(), |image, depths, before| {
+                let part = &mut panel[before * width..][..depths.len() * width];
+                self.image(image).pack(lanes.clone(), depths, panels, part);
+            });
+            start += width * depth.len();
+        }
     }
 }
 

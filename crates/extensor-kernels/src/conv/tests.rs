@@ -102,6 +102,14 @@ fn geometries() -> Vec<Geometry> {
         geometry([2, 2, 2, 4], [65, 49], [2, 5], [1, 2], [3, 0], [4, 1]),
         geometry([70, 2, 2, 1], [5, 5], [3, 3], one, [4, 4], one),
         geometry([1, 1, 40, 3], [1, 300], [1, 7], [1, 4], [0, 3], [1, 3]),
+        // Loops along rows with every number of planes and filters that is taken at once, several
+        // images together, bands of rows; and products of many channels in rows that fill no vector.
+        geometry([7, 1, 1, 6], [14, 28], [5, 5], one, [2, 2], one),
+        geometry([20, 1, 3, 23], [14, 14], [5, 5], one, [0, 0], one),
+        geometry([3, 1, 17, 7], [40, 61], [3, 3], one, one, one),
+        geometry([2, 1, 11, 2], [300, 45], [3, 2], [2, 1], one, one),
+        geometry([2, 1, 31, 18], [9, 19], [3, 3], one, one, one),
+        geometry([1, 1, 64, 4], [6, 32], [2, 2], one, [0, 0], one),
         geometry([2, 1, 5, 5], [30, 30], [2, 2], [7, 5], [0, 0], one),
         geometry([0, 1, 5, 5], [6, 6], [2, 2], one, one, one),
         geometry([2, 1, 0, 5], [6, 6], [2, 2], one, one, one),

@@ -4,9 +4,9 @@
 //! Images are taken in parts, whose sums are added in order. How many there are depends on the
 //! sizes alone.
 
-use super::direct::{LANES, Products, Strips, total};
+use super::direct::{LANES, Products, STRIP, Strips, total};
 use super::geometry::{Geometry, Lattice};
-use super::patches::{Patches, Turned};
+use super::patches::{Gradients, Patches, Turned};
 use crate::gemm::simd::dispatch;
 use crate::gemm::{Dims, Element, Matrix, Real, scratch, sums_of};
 use crate::par::{self, Shared};
@@ -19,6 +19,13 @@ const BYTES: usize = 16 << 20;
 
 /// Multiply-adds that a part has at least.
 const PART: usize = 1 << 18;
+
+/// Positions that a part has at least: its sums have to be begun, and added to the others.
+const POSITIONS: usize = 512;
+
+/// Positions of the images that a product goes through at a time, nearly: each reads and writes all
+/// sums.
+const DEPTH: usize = 512;
 
 /// Filters that are brought from the products' order to the weight's at a time.
 const TOGETHER: usize = 16;
@@ -33,22 +40,23 @@ pub(super) fn gradient<T: Element>(geometry: &Geometry, grad: &[T], x: &[T], dwe
         dweight.fill(T::narrow(T::Acc::ZERO));
         return;
     }
+    let by_rows = geometry.weights_by_rows::<T>();
     let work = weights.saturating_mul(geometry.output_plane());
     let most = (BYTES / size_of::<T::Acc>() / dweight.len()).min(PARTS);
     let parts = most.min(images.saturating_mul(work).saturating_mul(groups) / PART).min(images);
+    let parts = parts.min(images.saturating_mul(geometry.output_plane()) / POSITIONS);
     let together = images.div_ceil(parts.max(1));
     let parts = images.div_ceil(together);
-    let few = geometry.few();
     scratch::with(parts * dweight.len(), |sums: &mut [T::Acc]| {
         sum(geometry, grad, x, together, sums);
-        finish(geometry, few, sums, dweight);
+        finish(geometry, by_rows, sums, dweight);
     });
 }
 
 /// Computes the sums of all parts, each of `together` images.
 fn sum<T: Element>(geometry: &Geometry, grad: &[T], x: &[T], together: usize, sums: &mut [T::Acc]) {
     let Geometry { images, groups, .. } = *geometry;
-    let (weights, few) = (geometry.weights(), geometry.few());
+    let (weights, by_rows) = (geometry.weights(), geometry.weights_by_rows::<T>());
     let work = weights.saturating_mul(geometry.output_plane());
     let (y, x_axis) = (&Lattice::forward(&geometry.y)[0], &Lattice::forward(&geometry.x)[0]);
     let part = Part { geometry, y, x: x_axis, grad, image: x };
@@ -59,13 +67,13 @@ fn sum<T: Element>(geometry: &Geometry, grad: &[T], x: &[T], together: usize, su
         let images = part_number * together..images.min((part_number + 1) * together);
         // SAFETY: the sums of one group in one part, which no other task has.
         let sums = unsafe { shared.part(task * weights, (task + 1) * weights) };
-        if few {
+        if by_rows {
             part.direct(group, images, sums);
         } else {
             part.product(group, images, sums);
         }
     };
-    let within = if few || work < PART { 1 } else { par::within(tasks) };
+    let within = if by_rows || work < PART { 1 } else { par::within(tasks) };
     par::parallel_for(tasks, &|task| par::with_threads(within, || one(task)));
 }
 
@@ -79,74 +87,111 @@ struct Part<'a, T> {
 }
 
 impl<T: Element> Part<'_, T> {
-    /// The planes of a group in an image: of the output's gradient and of the input.
-    fn planes(&self, image: usize, group: usize) -> (&[T], &[T]) {
+    /// Where the output's gradient of a group in an image begins.
+    fn grad_at(&self, image: usize, group: usize) -> usize {
         let g = self.geometry;
-        let (grad, input) = (g.filters * g.output_plane(), g.channels * g.input_plane());
-        let at = image * g.groups + group;
-        (&self.grad[at * grad..][..grad], &self.image[at * input..][..input])
+        (image * g.groups + group) * g.filters * g.output_plane()
+    }
+
+    /// Where the channels of a group in an image begin.
+    fn image_at(&self, image: usize, group: usize) -> usize {
+        let g = self.geometry;
+        (image * g.groups + group) * g.channels * g.input_plane()
     }
 
     /// Sums as a product: a row for each channel and tap, a column for each filter.
     fn product(&self, group: usize, images: Range<usize>, sums: &mut [T::Acc]) {
         let g = self.geometry;
-        let dims = Dims { m: g.channels * g.taps(), k: g.output_plane(), n: g.filters };
+        let positions = g.output_plane();
+        // Numbers of reduced precision are widened an image at a time.
+        let together = if T::WIDE { (DEPTH / positions).max(1) } else { 1 };
         let first = images.start;
-        for image in images {
-            let (grad, planes) = self.planes(image, group);
-            let grad = Matrix::row_major(grad, dims.k).lanes(dims.n, dims.k);
+        for image in images.clone().step_by(together) {
+            let some = together.min(images.end - image);
+            let dims = Dims { m: g.channels * g.taps(), k: some * positions, n: g.filters };
             let patches = Turned(Patches {
-                planes,
+                planes: &self.image[self.image_at(image, group)..],
                 height: g.y.input,
                 width: g.x.input,
                 channels: g.channels,
-                images: 1,
-                apart: 0,
+                images: some,
+                apart: g.groups * g.channels * g.input_plane(),
                 y: self.y,
                 x: self.x,
                 first_row: 0,
             });
-            sums_of::<T>(dims, &patches, &grad, image > first, sums, dims.n);
+            let planes = &self.grad[self.grad_at(image, group)..];
+            let go_on = image > first;
+            if some == 1 {
+                let grad = Matrix::row_major(planes, positions).lanes(g.filters, positions);
+                sums_of::<T>(dims, &patches, &grad, go_on, sums, dims.n);
+            } else {
+                let (filters, apart) = (g.filters, g.groups * g.filters * positions);
+                let grad = Gradients { planes, filters, positions, images: some, apart };
+                sums_of::<T>(dims, &patches, &grad, go_on, sums, dims.n);
+            }
         }
     }
 
     /// Sums by loops along rows: for each filter, in order, its channels and taps.
     fn direct(&self, group: usize, images: Range<usize>, sums: &mut [T::Acc]) {
         let g = self.geometry;
-        let strips = Strips::new(g.y.input, g.x.input, self.y, self.x);
+        let strips = Strips::new(g.y.input, g.x.input, 1, self.y, self.x);
         let (rows, columns, taps) = (g.y.output, g.x.output, g.taps());
         let (input, output) = (g.input_plane(), g.output_plane());
         let mut parts = stop::room([T::Acc::ZERO; LANES], sums.len());
-        let room = strips.len() + if T::WIDE { 0 } else { strips.together * columns };
-        scratch::with(room, |room: &mut [T::Acc]| {
-            let (strip, gradient) = room.split_at_mut(strips.len());
-            for image in images {
-                let (grad, planes) = self.planes(image, group);
+        // Several images at a time, if the strips of whole planes are small.
+        let together = match strips.together == rows {
+            true => (STRIP / strips.len()).clamp(1, images.len().max(1)),
+            false => 1,
+        };
+        let wide = if T::WIDE { 0 } else { together * g.filters * strips.together * columns };
+        scratch::with(together * strips.len() + wide, |room: &mut [T::Acc]| {
+            let (strip, wide) = room.split_at_mut(together * strips.len());
+            for image in images.clone().step_by(together) {
+                let some = image..images.end.min(image + together);
+                let strip = &mut strip[..some.len() * strips.len()];
                 for first in (0..rows).step_by(strips.together) {
                     let rows = first..rows.min(first + strips.together);
-                    for channel in 0..g.channels {
-                        strips.fill(&planes[channel * input..][..input], rows.clone(), strip);
-                        for filter in 0..g.filters {
-                            let start = filter * output + rows.start * columns;
-                            let grad = &grad[start..][..rows.len() * columns];
-                            let grad = if T::WIDE {
-                                // SAFETY: `T` is `T::Acc`.
-                                unsafe {
-                                    std::slice::from_raw_parts(grad.as_ptr().cast(), grad.len())
-                                }
-                            } else {
-                                T::widen_slice(grad, &mut gradient[..grad.len()]);
-                                &gradient[..grad.len()]
-                            };
-                            dispatch(Products {
-                                strip,
-                                next_row: strips.next_row(),
-                                taps: &strips.taps,
-                                grad,
-                                columns,
-                                sums: &mut parts[(filter * g.channels + channel) * taps..][..taps],
-                            });
+                    let size = rows.len() * columns;
+                    let (grad, apart, next) = if T::WIDE {
+                        let part = &self.grad[self.grad_at(image, group) + first * columns..];
+                        // SAFETY: `T` is `T::Acc`.
+                        let grad =
+                            unsafe { std::slice::from_raw_parts(part.as_ptr().cast(), part.len()) };
+                        (grad, output, g.groups * g.filters * output)
+                    } else {
+                        for (image, wide) in
+                            some.clone().zip(wide.chunks_exact_mut(g.filters * size))
+                        {
+                            let part = &self.grad[self.grad_at(image, group) + first * columns..];
+                            for (filter, wide) in wide.chunks_exact_mut(size).enumerate() {
+                                T::widen_slice(&part[filter * output..][..size], wide);
+                            }
                         }
+                        (&*wide, size, g.filters * size)
+                    };
+                    for channel in 0..g.channels {
+                        for (image, strip) in some.clone().zip(strip.chunks_exact_mut(strips.len()))
+                        {
+                            let at = self.image_at(image, group) + channel * input;
+                            let plane = &self.image[at..][..input];
+                            strips.fill(plane, rows.clone(), strip);
+                        }
+                        dispatch(Products {
+                            strip: &*strip,
+                            strip_len: strips.len(),
+                            next_row: strips.next_row(),
+                            taps: &strips.taps,
+                            grad,
+                            apart,
+                            image: next,
+                            filters: g.filters,
+                            rows: rows.len(),
+                            columns,
+                            sums: &mut parts[channel * taps..],
+                            step: g.channels * taps,
+                        });
                     }
                 }
             }
@@ -158,11 +203,11 @@ impl<T: Element> Part<'_, T> {
 }
 
 /// Adds up the parts in order, brings the sums to the weight's order and rounds them.
-fn finish<T: Element>(geometry: &Geometry, few: bool, sums: &[T::Acc], dweight: &mut [T]) {
+fn finish<T: Element>(geometry: &Geometry, by_rows: bool, sums: &[T::Acc], dweight: &mut [T]) {
     let (all, weights) = (dweight.len(), geometry.weights());
     // In a product's sums, filters are the columns.
     let row = weights / geometry.filters;
-    let (along, across) = if few { (1, row) } else { (geometry.filters, 1) };
+    let (along, across) = if by_rows { (1, row) } else { (geometry.filters, 1) };
     par::parallel_chunks(dweight, TOGETHER * row, &|start, out| {
         scratch::with(out.len(), |wide: &mut [T::Acc]| {
             for (part, sums) in sums.chunks_exact(all).enumerate() {
