@@ -1,6 +1,6 @@
-//! `#[derive(Tree)]`: a struct or enum of tensors, and of things made of tensors, as a tree.
+//! The macros of ExTensor.
 //!
-//! The fields are visited in order, under their names. A field marked `#[tree(static)]` is no part of
+//! `#[derive(Tree)]`: a struct or enum of tensors, and of things made of tensors, as a tree. The fields are visited in order, under their names. A field marked `#[tree(static)]` is no part of
 //! the tree: it is cloned. What is in a field marked `#[tree(buffer)]` is kept with the tree and is no
 //! parameter: nothing is differentiated by it.
 
@@ -8,6 +8,16 @@ use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Code;
 use quote::{format_ident, quote};
 use syn::{Data, DeriveInput, Error, Field, Fields, Index, parse_macro_input, parse_quote};
+
+mod method;
+
+/// Makes a function of tensors a method of `Tensor` too; for the library itself.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn method(_: TokenStream, function: TokenStream) -> TokenStream {
+    let function = parse_macro_input!(function as syn::ItemFn);
+    method::with_method(function).unwrap_or_else(Error::into_compile_error).into()
+}
 
 /// See the crate's description.
 #[proc_macro_derive(Tree, attributes(tree))]

@@ -36,6 +36,7 @@ macro_rules! unary {
         #[doc = concat!("assert!((y.item::<f64>()? - ", stringify!($value), "f64).abs() < 1e-15);")]
         /// # Ok::<(), extensor::Error>(())
         /// ```
+        #[extensor_derive::method]
         #[track_caller]
         pub fn $name(x: &Tensor) -> Result<Tensor> {
             apply_one(&$Op, &[x])

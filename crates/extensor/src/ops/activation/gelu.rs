@@ -4,6 +4,7 @@ use super::curve::{Along, Curve};
 use super::sigmoids::{not_below, step_and_slope};
 use crate::ops::record::Parameter;
 use crate::ops::unary::*;
+use extensor_derive::method;
 
 /// `2√(2/π)` in two parts, the first of which `f32` holds exactly.
 const FIRST: [f64; 2] = [1.595_769_166_946_411_1, -4.534_068_042_105_272e-8];
@@ -20,6 +21,7 @@ const THIRD: [f64; 2] = [0.071_354_813_873_767_85, 2.398_832_395_993_135_5e-9];
 /// assert!((y - 0.34573123063700656).abs() < 1e-15);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn gelu(x: &Tensor, approximate: bool) -> Result<Tensor> {
     Along(Gelu { approximate }).of(x)

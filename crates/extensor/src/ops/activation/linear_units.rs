@@ -3,6 +3,7 @@
 use super::curve::{Along, Curve, expect_finite};
 use crate::ops::record::Parameter;
 use crate::ops::unary::*;
+use extensor_derive::method;
 
 /// `scale` of [`selu`].
 const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
@@ -106,6 +107,7 @@ fn errors(bad: &mut crate::ops::samples::Bad) {
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 0.0, 3.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn leaky_relu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     Along(LeakyRelu { alpha }).of(x)
@@ -182,6 +184,7 @@ impl Curve for LeakyRelu {
 /// assert_eq!(y.to_vec::<f64>()?, [-2.0, 0.0, 3.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
     Along(Elu { alpha }).of(x)

@@ -4,6 +4,7 @@ use super::curve::{Along, Curve};
 use crate::Error;
 use crate::ops::record::Parameter;
 use crate::ops::unary::*;
+use extensor_derive::method;
 
 /// `within` for numbers strictly between the bounds, `outside` for others, NaN for none.
 #[inline(always)]
@@ -62,6 +63,7 @@ unary! {
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 0.5, 1.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn hard_tanh(x: &Tensor, min: f64, max: f64) -> Result<Tensor> {
     Along(HardTanh { min, max }).of(x)

@@ -6,6 +6,7 @@ use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_binary, map_real};
 use crate::ops::record::{Family, Input, Record};
 use crate::{DType, Error, Result, Tensor};
+use extensor_derive::method;
 use extensor_kernels::map::{Formula, Formulas};
 use extensor_kernels::number::Real;
 use smallvec::smallvec;
@@ -20,6 +21,7 @@ use smallvec::smallvec;
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 1.0, -1.0, 3.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn prelu(x: &Tensor, alpha: &Tensor) -> Result<Tensor> {
     apply_one(&Prelu, &[x, alpha])

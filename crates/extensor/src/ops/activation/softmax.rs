@@ -8,6 +8,7 @@ use crate::ops::record::{Class, Family, Needs, Parameter, Record};
 use crate::ops::samples::{Bad, Sampler};
 use crate::tensor::{axis_index, match_float};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::rows::{Row, rows};
 use extensor_kernels::softmax as kernels;
 use smallvec::{SmallVec, smallvec};
@@ -198,6 +199,7 @@ fn errors(bad: &mut Bad) {
 /// assert!((y[2] - 0.25).abs() < 1e-15);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn softmax(x: &Tensor, axis: i64) -> Result<Tensor> {
     apply_one(&Over { rule: Softmax, axis }, &[x])
@@ -250,6 +252,7 @@ impl Rule for Softmax {
 /// assert_eq!(y.to_vec::<f64>()?, [0.0, -1000.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn log_softmax(x: &Tensor, axis: i64) -> Result<Tensor> {
     apply_one(&Over { rule: LogSoftmax, axis }, &[x])

@@ -8,6 +8,7 @@ use crate::ops::record::{Class, Family, Input, Needs, Record};
 use crate::ops::samples::{LARGE, PAIRS, SHAPES};
 use crate::tensor::{broadcast, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::map::{NumberFormula, Numbers, choose};
 use extensor_kernels::number::Number;
 use smallvec::smallvec;
@@ -20,6 +21,7 @@ macro_rules! additive {
         db = |$g:ident| $db:expr; $formula:literal, $derivative:literal
     ) => {
         $(#[$doc])*
+        #[extensor_derive::method]
         #[track_caller]
         pub fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             apply_one(&$Op, &[a, b])
@@ -129,6 +131,7 @@ additive! {
 /// assert_eq!(extensor::negate(&extensor::tensor([1, -2]))?.to_vec::<i32>()?, [-1, 2]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn negate(x: &Tensor) -> Result<Tensor> {
     apply_one(&Negate, &[x])
@@ -198,6 +201,7 @@ impl Operation for Negate {
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 0.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn where_(condition: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     apply_one(&Where, &[condition, a, b])

@@ -58,6 +58,7 @@ macro_rules! bitwise {
         wrong $wrong:expr, $message:literal;
     ) => {
         $(#[$doc])*
+        #[extensor_derive::method]
         #[track_caller]
         pub fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             apply_one(&$Op, &[a, b])
@@ -217,6 +218,7 @@ macro_rules! unary_bits {
         sample |$s:ident, $shape:ident| $sample:expr; wrong $wrong:expr, $message:literal;
     ) => {
         $(#[$doc])*
+        #[extensor_derive::method]
         #[track_caller]
         pub fn $name(x: &Tensor) -> Result<Tensor> {
             apply_one(&$Op, &[x])

@@ -21,6 +21,7 @@ macro_rules! question {
         #[doc = concat!("assert_eq!(y.to_vec::<bool>()?, [1.0, f64::INFINITY, f64::NAN].map(|v: f64| ", $formula, "));")]
         /// # Ok::<(), extensor::Error>(())
         /// ```
+        #[extensor_derive::method]
         #[track_caller]
         pub fn $name(x: &Tensor) -> Result<Tensor> {
             apply_one(&$Op, &[x])
@@ -108,6 +109,7 @@ macro_rules! comparison {
         #[doc = concat!("assert_eq!(y.to_vec::<bool>()?, [1 ", $symbol, " 2, 2 ", $symbol, " 2, 3 ", $symbol, " 2]);")]
         /// # Ok::<(), extensor::Error>(())
         /// ```
+        #[extensor_derive::method]
         #[track_caller]
         pub fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             apply_one(&$Op, &[a, b])
@@ -210,6 +212,7 @@ macro_rules! logic {
         |$x:ident| $f:expr, $formula:literal, $samples:expr
     ) => {
         $(#[$doc])*
+        #[extensor_derive::method]
         #[track_caller]
         pub fn $name($($argument: &Tensor),+) -> Result<Tensor> {
             apply_one(&$Op, &[$($argument),+])

@@ -28,6 +28,7 @@ macro_rules! binary {
             $($field:ident: $setting:expr,)*
     ) => {
         $(#[$doc])*
+        #[extensor_derive::method]
         #[track_caller]
         pub fn $name($a: &Tensor, $b: &Tensor) -> Result<Tensor> {
             apply_one(&$Op, &[$a, $b])

@@ -5,6 +5,7 @@ mod samples;
 
 use crate::ops::operation::{Operation, apply, backward};
 use crate::{Error, Result, Tensor};
+use extensor_derive::method;
 use rule::Attention;
 use smallvec::{SmallVec, smallvec};
 
@@ -29,6 +30,7 @@ const OP: &str = "scaled_dot_product_attention";
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn scaled_dot_product_attention(
     q: &Tensor,
@@ -45,6 +47,7 @@ pub fn scaled_dot_product_attention(
 /// [`scaled_dot_product_attention`] with what its backward function needs beside the inputs: the
 /// result, and `ln Σ e^(scale·q·k)` over the keys of each query, `[…, T]` (in `f32` for the 16-bit
 /// dtypes), −∞ where a query may look at nothing.
+#[method]
 #[track_caller]
 pub fn scaled_dot_product_attention_with_logsumexp(
     q: &Tensor,

@@ -6,6 +6,7 @@ use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Needs, Record};
 use crate::{DType, Result, Shape, Tensor};
+use extensor_derive::method;
 use smallvec::smallvec;
 
 /// The convolution (strictly, the cross-correlation) of images, for `x` of shape
@@ -27,6 +28,7 @@ use smallvec::smallvec;
 /// assert_eq!(y.to_vec::<f64>()?, [-3.5, -3.5, -3.5, -3.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn conv2d(
     x: &Tensor,

@@ -6,6 +6,7 @@ use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record};
 use crate::{DType, Result, Shape, Tensor};
+use extensor_derive::method;
 use smallvec::smallvec;
 
 /// The transposed convolution of images: each element of `x` spreads over a window of the output,
@@ -25,6 +26,7 @@ use smallvec::smallvec;
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[expect(clippy::too_many_arguments, reason = "these are the parameters that it has")]
+#[method]
 #[track_caller]
 pub fn conv_transpose2d(
     x: &Tensor,

@@ -10,6 +10,7 @@ use crate::ops::record::{Class, Family, Needs, Parameter, Record};
 use crate::ops::samples::{Bad, Sampler};
 use crate::tensor::match_float;
 use crate::{DType, Error, Key, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::masked::scale_where;
 use smallvec::smallvec;
 
@@ -30,6 +31,7 @@ use smallvec::smallvec;
 /// assert!((400..600).contains(&kept.iter().filter(|k| **k).count()));
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn dropout(x: &Tensor, p: f64, key: Key) -> Result<(Tensor, Tensor)> {
     both(&Dropout { grain: &EACH, p, key, training: true }, x)
@@ -54,6 +56,7 @@ pub fn dropout_backward(grad_output: &Tensor, mask: &Tensor, p: f64) -> Result<T
 /// }
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn dropout2d(x: &Tensor, p: f64, key: Key) -> Result<(Tensor, Tensor)> {
     both(&Dropout { grain: &CHANNELS, p, key, training: true }, x)

@@ -7,6 +7,7 @@ use crate::ops::pointwise::{Takes, infer_unary, map_number, map_real};
 use crate::ops::record::{Parameter, Record};
 use crate::ops::samples::SHAPES;
 use crate::{DType, Error, Result, Tensor};
+use extensor_derive::method;
 use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers};
 use extensor_kernels::number::{Number, Real};
 use smallvec::smallvec;
@@ -20,6 +21,7 @@ use smallvec::smallvec;
 /// assert_eq!(clip(&tensor([-2, 5]), None, 3.0)?.to_vec::<i32>()?, [-2, 3]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn clip(
     x: &Tensor,

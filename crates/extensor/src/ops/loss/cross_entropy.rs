@@ -4,6 +4,7 @@ use super::*;
 use crate::ops::operation::{self, Forward};
 use crate::ops::record::{Class, Family, Input, Needs};
 use crate::ops::shape::indexing::{positions, slice_of};
+use extensor_derive::method;
 use extensor_kernels::reduce::{Targets, class_gradients, class_losses, slice_mean};
 
 /// `−Σ t·ln p` over the classes, reduced, where `p = eˣ/Σ eˣ` for the logits `x`, from the differences
@@ -21,6 +22,7 @@ use extensor_kernels::reduce::{Targets, class_gradients, class_losses, slice_mea
 /// assert_eq!(loss.to_vec::<f64>()?, [2f64.ln(), 1e4]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn cross_entropy(
     logits: &Tensor,

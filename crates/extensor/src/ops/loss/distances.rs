@@ -3,6 +3,7 @@
 use super::*;
 use crate::ops::record::{Class, Family, Input, Needs};
 use crate::ops::samples::Sample;
+use extensor_derive::method;
 
 /// What losses of a distance have in common.
 const BLANK: Record = Record {
@@ -30,6 +31,7 @@ fn apart(s: &mut Sampler, shape: &[usize], kinks: &[f64]) -> [Tensor; 2] {
 /// assert_eq!(loss.item::<f64>()?, 2.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn mean_squared_error(
     predictions: &Tensor,
@@ -94,6 +96,7 @@ impl Loss for MeanSquaredError {
 /// assert_eq!(loss.item::<f64>()?, 1.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn mean_absolute_error(
     predictions: &Tensor,
@@ -175,6 +178,7 @@ impl Loss for MeanAbsoluteError {
 /// assert_eq!(loss.to_vec::<f64>()?, [0.125, 2.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn smooth_l1_loss(
     predictions: &Tensor,
@@ -277,6 +281,7 @@ impl Loss for SmoothL1 {
 /// assert_eq!(loss.to_vec::<f64>()?, [0.125, 2.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn huber_loss(
     predictions: &Tensor,

@@ -3,6 +3,7 @@
 use super::likelihoods::{BLANK, of_logit, sides};
 use super::*;
 use crate::ops::record::Input;
+use extensor_derive::method;
 
 /// `max(0, 1 − x·t)`, reduced, for targets −1 and 1, which are constants.
 ///
@@ -12,6 +13,7 @@ use crate::ops::record::Input;
 /// assert_eq!(loss.to_vec::<f64>()?, [1.5, 0.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn hinge_loss(predictions: &Tensor, targets: &Tensor, reduction: Reduce) -> Result<Tensor> {
     Elementwise::of(Hinge, predictions, targets, reduction)
@@ -92,6 +94,7 @@ impl Loss for Hinge {
 /// assert_eq!(loss.item::<f64>()?, 0.25 * 0.25 * 2f64.ln());
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn focal_loss(
     logits: &Tensor,

@@ -3,6 +3,7 @@
 use super::*;
 use crate::ops::pointwise::guard_above;
 use crate::ops::record::{Class, Family, Input, Needs};
+use extensor_derive::method;
 
 /// What these losses and those of labels have in common.
 pub(super) const BLANK: Record = Record {
@@ -25,6 +26,7 @@ const LEAST_LOG: f64 = -100.0;
 /// assert_eq!(loss.to_vec::<f64>()?, [2f64.ln(), 100.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn binary_cross_entropy(
     predictions: &Tensor,
@@ -136,6 +138,7 @@ pub(super) fn of_logit<R: Real>(x: R, t: R, log: R) -> R {
 /// assert_eq!(loss.to_vec::<f64>()?, [2f64.ln(), 1e4]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn binary_cross_entropy_with_logits(
     logits: &Tensor,
@@ -212,6 +215,7 @@ impl Loss for BinaryCrossEntropyWithLogits {
 /// assert_eq!(loss.item::<f64>()?, 2f64.ln());
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn kl_divergence(
     log_predictions: &Tensor,

@@ -7,6 +7,7 @@ use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
 use crate::ops::record::{Class, Family, Input, Needs, Record};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use smallvec::{SmallVec, smallvec};
 
 /// A layer of a network, `y = x·weightᵀ + bias`, with `weight` of shape `[out, in]`, for `x` with
@@ -19,6 +20,7 @@ use smallvec::{SmallVec, smallvec};
 /// assert_eq!(y.to_vec::<f64>()?, [3.5, 7.5, 11.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     match bias {

@@ -8,6 +8,7 @@ use crate::ops::pointwise::promote;
 use crate::ops::record::{Class, Family, Input, Record};
 use crate::tensor::broadcast;
 use crate::{DType, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use smallvec::smallvec;
 
 /// The product of matrices, `y = a·b`.
@@ -23,6 +24,7 @@ use smallvec::smallvec;
 /// assert_eq!(matmul(&a, &tensor([1.0, 1.0]))?.to_vec::<f64>()?, [3.0, 7.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     apply_one(&MatMul, &[a, b])

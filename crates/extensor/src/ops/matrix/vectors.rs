@@ -7,6 +7,7 @@ use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
 use crate::ops::record::{Class, Family, Input, Record};
 use crate::{DType, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use smallvec::smallvec;
 
 /// The inner product of two vectors, `y = Σ aᵢbᵢ`.
@@ -16,6 +17,7 @@ use smallvec::smallvec;
 /// assert_eq!(dot(&tensor([1.0, 2.0]), &tensor([3.0, 4.0]))?.item::<f64>()?, 11.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     apply_one(&Dot, &[a, b])
@@ -35,6 +37,7 @@ pub fn dot_backward(grad_output: &Tensor, a: &Tensor, b: &Tensor) -> Result<(Ten
 /// assert_eq!(y.to_vec::<f64>()?, [3.0, 4.0, 6.0, 8.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn outer(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     apply_one(&Outer, &[a, b])

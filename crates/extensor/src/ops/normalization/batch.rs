@@ -12,6 +12,7 @@ use crate::ops::samples::{Bad, Sampler};
 use crate::ops::shape::{bad_parameter, bad_shape, optional};
 use crate::tensor::match_float;
 use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::native::Compute;
 use extensor_kernels::norm::planes::{self, Found, Planes, Statistics};
 use smallvec::{SmallVec, smallvec};
@@ -58,6 +59,7 @@ pub struct BatchNorm {
 /// assert_eq!(later.output.to_vec::<f64>()?[0], 0.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn batch_norm2d(
     x: &Tensor,

@@ -8,6 +8,7 @@ use crate::ops::record::{Class, Family, Input, Record};
 use crate::ops::samples::Sampler;
 use crate::ops::shape::{bad_parameter, bad_shape, required};
 use crate::{DType, Result, Shape, Tensor};
+use extensor_derive::method;
 
 /// `y = (x − mean)/√(variance + eps)·gamma + beta` for `x` of shape `[N, C, …]`, with mean and
 /// variance over each of `num_groups` groups of neighbouring channels; `gamma` and `beta` have shape
@@ -20,6 +21,7 @@ use crate::{DType, Result, Shape, Tensor};
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 1.0, 1.0, -1.0, -2.0, 2.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn group_norm(
     x: &Tensor,
@@ -54,6 +56,7 @@ pub fn group_norm_backward(
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 1.0, 1.0, -1.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn instance_norm(
     x: &Tensor,

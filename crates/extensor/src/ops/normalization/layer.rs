@@ -8,6 +8,7 @@ use crate::ops::record::{Class, Family, Input, Parameter, Record};
 use crate::ops::samples::{Bad, Sample, Sampler};
 use crate::ops::shape::{bad_parameter, bad_shape, required, sizes};
 use crate::{DType, Result, Shape, Tensor};
+use extensor_derive::method;
 
 /// The parameter `normalized_shape`.
 const SHAPE: Parameter = required("normalized_shape", "the sizes of the last axes, at least one");
@@ -23,6 +24,7 @@ const SHAPE: Parameter = required("normalized_shape", "the sizes of the last axe
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 3.0, 1.0, -1.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn layer_norm(
     x: &Tensor,
@@ -63,6 +65,7 @@ pub fn layer_norm_backward(
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 1.0, -2.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn rms_norm(
     x: &Tensor,

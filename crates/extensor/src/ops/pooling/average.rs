@@ -9,6 +9,7 @@ use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::shape::{bad_parameter, required};
 use crate::tensor::match_float;
 use crate::{DType, Error, Pair, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::pool::{self, Kind, Planes, Windows};
 use smallvec::smallvec;
 
@@ -22,6 +23,7 @@ use smallvec::smallvec;
 /// assert_eq!(avgpool2d(&x, 2, None, 0)?.to_vec::<f64>()?, [3.0, 4.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn avgpool2d(
     x: &Tensor,
@@ -56,6 +58,7 @@ pub fn avgpool2d_backward(
 /// assert_eq!((y.shape().to_vec(), y.to_vec::<f64>()?), (vec![1, 1, 1], vec![2.5]));
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn global_avgpool2d(x: &Tensor) -> Result<Tensor> {
     apply_one(&GlobalAvgPool2d, &[x])
@@ -77,6 +80,7 @@ pub fn global_avgpool2d_backward(grad_output: &Tensor, input_shape: &[usize]) ->
 /// assert_eq!(y.to_vec::<f64>()?, [3.0, 5.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn adaptive_avgpool2d(x: &Tensor, output_size: [usize; 2]) -> Result<Tensor> {
     apply_one(&AdaptiveAvgPool2d { size: output_size }, &[x])

@@ -9,6 +9,7 @@ use crate::ops::samples::Sample;
 use crate::ops::shape::bad_shape;
 use crate::tensor::match_float;
 use crate::{DType, Error, Pair, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::index::first_outside;
 use extensor_kernels::pool;
 use smallvec::smallvec;
@@ -24,6 +25,7 @@ use smallvec::smallvec;
 /// assert_eq!(y.to_vec::<f64>()?, [5.0, 8.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn maxpool2d(
     x: &Tensor,
@@ -44,6 +46,7 @@ pub fn maxpool2d(
 /// assert_eq!(indices.to_vec::<i64>()?, [1, 6]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn maxpool2d_with_indices(
     x: &Tensor,

@@ -86,6 +86,7 @@ macro_rules! extreme {
         $name:ident, $backward:ident, $Op:ident: $kernel:path, $which:ident, $formula:literal, $sign:literal
     ) => {
         $(#[$doc])*
+        #[extensor_derive::method]
         #[track_caller]
         pub fn $name(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
             Reduction::new(axes, keepdims, $Op).of(x)
@@ -208,6 +209,7 @@ const AXIS: Parameter = Parameter {
 macro_rules! position {
     ($(#[$doc:meta])* $name:ident, $Op:ident: $which:ident, $formula:literal) => {
         $(#[$doc])*
+        #[extensor_derive::method]
         #[track_caller]
         pub fn $name(x: &Tensor, axis: impl Into<Option<i64>>, keepdims: bool) -> Result<Tensor> {
             Reduction::new(one_or_all(axis.into()), keepdims, $Op).of(x)
@@ -348,6 +350,7 @@ fn truth(x: &Tensor) -> Result<Tensor> {
 macro_rules! quantifier {
     ($(#[$doc:meta])* $name:ident, $Op:ident: $kernel:path, $formula:literal, $conventions:literal) => {
         $(#[$doc])*
+        #[extensor_derive::method]
         #[track_caller]
         pub fn $name(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
             Reduction::new(axes, keepdims, $Op).of(x)

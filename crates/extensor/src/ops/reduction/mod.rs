@@ -23,6 +23,7 @@ use crate::ops::record::{Class, Family, Needs, Parameter, Record};
 use crate::ops::samples::{Bad, LARGE, Sampler};
 use crate::tensor::match_float;
 use crate::{Axes, DType, Error, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::map::{Formula, Formulas};
 use extensor_kernels::number::Real;
 use extensor_kernels::reduce;
@@ -363,6 +364,7 @@ pub(super) fn bad_masks(bad: &mut Bad) {
 /// assert_eq!(sum(&x, [-1], true)?.shape(), [2, 1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn sum(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, Sum).of(x)
@@ -425,6 +427,7 @@ impl Rule for Sum {
 /// assert_eq!(mean(&x, 1, false)?.to_vec::<f64>()?, [1.5, 3.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn mean(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, Mean).of(x)

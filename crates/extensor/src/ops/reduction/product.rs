@@ -7,6 +7,7 @@ use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule
 use crate::ops::reduction::{bad_masks, match_words, over, samples, wide};
 use crate::tensor::match_float;
 use crate::{Axes, DType, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::map::{Formula, Formulas, RealPredicate};
 use extensor_kernels::number::Real;
 use extensor_kernels::reduce;
@@ -22,6 +23,7 @@ use extensor_kernels::reduce;
 /// assert_eq!(prod(&tensor([[1, 2], [3, 4]]), 1, false)?.to_vec::<i32>()?, [2, 12]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn prod(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, Prod).of(x)

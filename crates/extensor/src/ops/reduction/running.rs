@@ -8,6 +8,7 @@ use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record};
 use crate::ops::reduction::{match_words, wide};
 use crate::tensor::{axis_index, match_float};
 use crate::{DType, Error, Result, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::reduce;
 use smallvec::smallvec;
 
@@ -22,6 +23,7 @@ use smallvec::smallvec;
 /// assert_eq!(y.to_vec::<i32>()?, [1, 2, 6, 4, 20, 120]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn cumprod(x: &Tensor, axis: i64) -> Result<Tensor> {
     apply_one(&Cumprod { axis }, &[x])

@@ -8,6 +8,7 @@ use crate::ops::record::{Class, Family, Needs, Parameter, Record};
 use crate::ops::reduction::match_words;
 use crate::tensor::{axis_index, match_float};
 use crate::{DType, Result, Tensor};
+use extensor_derive::method;
 use extensor_kernels::reduce;
 use smallvec::smallvec;
 
@@ -22,6 +23,7 @@ use smallvec::smallvec;
 /// assert_eq!(y.to_vec::<i32>()?, [1, 3, 6, 4, 9, 15]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn cumsum(x: &Tensor, axis: i64) -> Result<Tensor> {
     let reverse = false;

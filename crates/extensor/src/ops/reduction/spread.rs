@@ -8,6 +8,7 @@ use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule
 use crate::ops::reduction::{bad_ints, fill_floats, over, samples, wide};
 use crate::ops::samples::{Bad, LARGE, Sampler, all_equal};
 use crate::{Axes, DType, Error, Result, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::map::{Formula, Formulas};
 use extensor_kernels::number::Real;
 use extensor_kernels::reduce;
@@ -100,6 +101,7 @@ fn bad_spread(bad: &mut Bad) {
 /// assert_eq!(variance(&x, .., 1, false)?.item::<f64>()?, 5.0 / 3.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn variance(x: &Tensor, axes: impl Into<Axes>, ddof: usize, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, Variance { ddof }).of(x)
@@ -169,6 +171,7 @@ impl Rule for Variance {
 /// assert_eq!(std(&tensor([1.0, 3.0]), .., 0, false)?.item::<f64>()?, 1.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn std(x: &Tensor, axes: impl Into<Axes>, ddof: usize, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, Std { ddof }).of(x)
@@ -258,6 +261,7 @@ impl Rule for Std {
 /// assert_eq!(norm(&tensor([3.0, -4.0]), .., false)?.item::<f64>()?, 5.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn norm(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, Norm).of(x)
@@ -335,6 +339,7 @@ impl Rule for Norm {
 /// assert_eq!(y, 1000.0 + 2f64.ln());
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn logsumexp(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
     Reduction::new(axes, keepdims, LogSumExp).of(x)

@@ -7,6 +7,7 @@ use crate::ops::shape::views::{refill, reshaped};
 use crate::ops::shape::{bad_parameter, bad_shape, optional, required};
 use crate::tensor::{Layout, axis_index};
 use crate::{Axes, DType, Result, Shape, Tensor};
+use extensor_derive::method;
 use smallvec::{SmallVec, smallvec};
 
 /// `x` without the given axes, which must have size 1; `None`: without all such axes. A view.
@@ -18,6 +19,7 @@ use smallvec::{SmallVec, smallvec};
 /// assert_eq!(squeeze(&x, -1)?.shape(), [1, 2]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn squeeze(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
     let axes = axes.into();
@@ -127,6 +129,7 @@ impl Operation for Squeeze {
 /// assert_eq!(expand_dims(&x, [0, 2])?.shape(), [1, 2, 1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn expand_dims(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
     let axes = axes.into();
@@ -240,6 +243,7 @@ impl Operation for ExpandDims {
 /// assert_eq!(flatten(&x, 0, -1)?.shape(), [24]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn flatten(x: &Tensor, start_axis: i64, end_axis: i64) -> Result<Tensor> {
     let op = Flatten { start_axis, end_axis };

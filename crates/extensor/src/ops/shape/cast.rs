@@ -7,6 +7,7 @@ use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::samples::SHAPES;
 use crate::ops::shape::required;
 use crate::{DType, Error, Result, Tensor};
+use extensor_derive::method;
 use extensor_kernels::cast::{Read, Target, Truth, cast as convert, reader};
 use extensor_kernels::native::Native;
 use half::{bf16, f16};
@@ -29,6 +30,7 @@ use smallvec::smallvec;
 /// assert_eq!(cast(&x, DType::Bool)?.to_vec::<bool>()?, [true; 4]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn cast(x: &Tensor, dtype: DType) -> Result<Tensor> {
     apply_one(&Cast { dtype }, &[x])

@@ -7,6 +7,7 @@ use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::shape::{bad_parameter, countable, optional, place, required};
 use crate::tensor::match_bits;
 use crate::{DType, Integers, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::native::Native;
 use extensor_kernels::view::View;
 use smallvec::{SmallVec, smallvec};
@@ -21,6 +22,7 @@ use smallvec::{SmallVec, smallvec};
 /// assert_eq!(y.to_vec::<i32>()?, [1, 2, 1, 2, 1, 2, 1, 2]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn tile(x: &Tensor, repeats: impl Integers) -> Result<Tensor> {
     let repeats = repeats.integers();
@@ -147,6 +149,7 @@ impl Operation for Tile {
 /// assert_eq!(y.to_vec::<f64>()?, [0.5, 1.0, 2.0, 0.5, 0.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn pad(x: &Tensor, pads: impl AsRef<[(i64, i64)]>, value: f64) -> Result<Tensor> {
     let pads = SmallVec::from_slice(pads.as_ref());

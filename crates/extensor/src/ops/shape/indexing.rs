@@ -11,6 +11,7 @@ use crate::ops::shape::scatter::{add_picked, add_taken};
 use crate::ops::shape::{bad_shape, countable, optional, required};
 use crate::tensor::{axis_index, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::index;
 use smallvec::smallvec;
 
@@ -64,6 +65,7 @@ pub(crate) fn slice_of(positions: &Tensor) -> &[i64] {
 /// assert_eq!(y.to_vec::<i32>()?, [3, 1, 5, 5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn gather(x: &Tensor, index: &Tensor, axis: i64) -> Result<Tensor> {
     apply_one(&Gather { axis }, &[x, index])
@@ -188,6 +190,7 @@ impl Operation for Gather {
 /// assert_eq!(y.to_vec::<i32>()?, [5, 6, 1, 2, 5, 6]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn take(x: &Tensor, index: &Tensor, axis: i64) -> Result<Tensor> {
     apply_one(&Take { axis }, &[x, index])
@@ -313,6 +316,7 @@ impl Operation for Take {
 /// assert_eq!(y.to_vec::<f64>()?, [3.0, 4.0, 1.0, 2.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
     apply_one(&Embedding, &[weight, index])

@@ -7,6 +7,7 @@ use crate::ops::record::{Class, Family, Input, Needs, Record};
 use crate::ops::shape::{PART, backward_of_many, bad_shape, countable, optional, place};
 use crate::tensor::{axis_index, expect_room, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Borrow;
 
@@ -19,6 +20,7 @@ use std::borrow::Borrow;
 /// assert_eq!(y.to_vec::<i32>()?, [1, 3, 4, 2, 5, 6]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn concatenate(tensors: &[impl Borrow<Tensor>], axis: i64) -> Result<Tensor> {
     let tensors: SmallVec<[&Tensor; 4]> = tensors.iter().map(Borrow::borrow).collect();
@@ -192,6 +194,7 @@ fn nth(i: usize) -> &'static str {
 /// assert_eq!(y.to_vec::<i32>()?, [1, 3, 2, 4]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn stack(tensors: &[impl Borrow<Tensor>], axis: i64) -> Result<Tensor> {
     let tensors: SmallVec<[&Tensor; 4]> = tensors.iter().map(Borrow::borrow).collect();

@@ -8,6 +8,7 @@ use crate::ops::shape::scatter::add_taken;
 use crate::ops::shape::{bad_parameter, countable, optional, required};
 use crate::tensor::{axis_index, with_room};
 use crate::{DType, Integers, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use smallvec::{SmallVec, smallvec};
 
 /// Every element along `axis` several times, one after the other: `repeats` holds one number for all
@@ -20,6 +21,7 @@ use smallvec::{SmallVec, smallvec};
 /// assert_eq!(repeat(&x, [0, 2], 0)?.to_vec::<i32>()?, [3, 4, 3, 4]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn repeat(x: &Tensor, repeats: impl Integers, axis: i64) -> Result<Tensor> {
     apply_one(&Repeat { repeats: repeats.integers(), axis }, &[x])
@@ -177,6 +179,7 @@ impl Operation for Repeat {
 /// assert_eq!(roll(&x, [1, -1], [0, 1])?.to_vec::<i32>()?, [5, 6, 4, 2, 3, 1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn roll(x: &Tensor, shifts: impl Integers, axes: impl Integers) -> Result<Tensor> {
     apply_one(&Roll { shifts: shifts.integers(), axes: axes.integers() }, &[x])

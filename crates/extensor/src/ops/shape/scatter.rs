@@ -8,6 +8,7 @@ use crate::ops::shape::indexing::{expect_index, positions, slice_of};
 use crate::ops::shape::{bad_parameter, bad_shape, place, required};
 use crate::tensor::{Layout, axis_index, match_bits, unravel};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::index::{add_lanes, add_rows};
 use extensor_kernels::native::Native;
 use extensor_kernels::par::parallel_chunks;
@@ -29,6 +30,7 @@ use std::ops::AddAssign;
 /// assert_eq!(y.to_vec::<f64>()?, [21.0, 1.0, 41.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn scatter_add(x: &Tensor, index: &Tensor, source: &Tensor, axis: i64) -> Result<Tensor> {
     apply_one(&ScatterAdd::new(axis), &[x, index, source])
@@ -308,6 +310,7 @@ fn listed_once(x: &Tensor, index: &Tensor, axis: usize) -> Option<Tensor> {
 /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn one_hot(index: &Tensor, num_classes: i64, dtype: DType) -> Result<Tensor> {
     apply_one(&OneHot { num_classes, dtype }, &[index])

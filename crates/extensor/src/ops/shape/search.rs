@@ -5,6 +5,7 @@
 use crate::ops::shape::bad_shape;
 use crate::tensor::with_room;
 use crate::{Result, Shape, Tensor, ops};
+use extensor_derive::method;
 
 /// Where the elements of `x` are not zero (or false): for each axis a vector of `i64`, of the
 /// positions along it, in row-major order. NaN is not zero; a scalar is an error.
@@ -16,6 +17,7 @@ use crate::{Result, Shape, Tensor, ops};
 /// assert_eq!(found[1].to_vec::<i64>()?, [1, 0, 2]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn nonzero(x: &Tensor) -> Result<Vec<Tensor>> {
     let (op, x) = ("nonzero", x.primal());
@@ -60,6 +62,7 @@ pub struct Unique {
 /// assert_eq!(found.counts.to_vec::<i64>()?, [2, 1, 1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn unique(x: &Tensor) -> Result<Unique> {
     let shape = x.shape().clone();

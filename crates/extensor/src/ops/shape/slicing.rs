@@ -7,6 +7,7 @@ use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::shape::{bad_parameter, optional, required};
 use crate::tensor::axis_index;
 use crate::{Axes, DType, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use smallvec::smallvec;
 
 /// Every `step`-th element along `axis` from `start` up to but without `stop`, by Python's rule for
@@ -22,6 +23,7 @@ use smallvec::smallvec;
 /// assert_eq!(slice(&x, 0, None, None, -2)?.to_vec::<i32>()?, [4, 2, 0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn slice(
     x: &Tensor,
@@ -236,6 +238,7 @@ fn spread(grad: &Tensor, shape: &Shape, taken: &Taken) -> Result<Tensor> {
 /// assert_eq!(flip(&x, None)?.to_vec::<i32>()?, [4, 3, 2, 1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn flip(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
     apply_one(&Flip { axes: axes.into() }, &[x])

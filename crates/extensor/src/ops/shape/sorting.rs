@@ -9,6 +9,7 @@ use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record};
 use crate::ops::shape::{bad_shape, optional};
 use crate::tensor::{axis_index, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use extensor_kernels::sort::{Reading, order, places};
 use smallvec::smallvec;
 
@@ -84,6 +85,7 @@ fn bad_sorts(bad: &mut crate::ops::samples::Bad) {
 /// assert_eq!(y.to_vec::<f64>()?[..5], [1.0, 2.0, 3.0, -1.0, 0.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn sort(x: &Tensor, axis: i64, descending: bool) -> Result<Tensor> {
     Ok(sort_with_indices(x, axis, descending)?.0)
@@ -98,6 +100,7 @@ pub fn sort(x: &Tensor, axis: i64, descending: bool) -> Result<Tensor> {
 /// assert_eq!(indices.to_vec::<i64>()?, [0, 2, 1, 3]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn sort_with_indices(x: &Tensor, axis: i64, descending: bool) -> Result<(Tensor, Tensor)> {
     let mut outputs = apply(&Sort { axis, descending }, &[x])?;
@@ -214,6 +217,7 @@ impl Operation for Sort {
 /// assert_eq!(argsort(&tensor([3, 1, 2, 1]), -1, false)?.to_vec::<i64>()?, [1, 3, 2, 0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn argsort(x: &Tensor, axis: i64, descending: bool) -> Result<Tensor> {
     apply_one(&ArgSort { axis, descending }, &[x])
@@ -284,6 +288,7 @@ impl Operation for ArgSort {
 /// assert_eq!(searchsorted(&x, &values, true)?.to_vec::<i64>()?, [3, 0, 4]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn searchsorted(x: &Tensor, values: &Tensor, right: bool) -> Result<Tensor> {
     apply_one(&SearchSorted { right }, &[x, values])

@@ -7,6 +7,7 @@ use crate::ops::shape::slicing::{Taken, part};
 use crate::ops::shape::{PART, backward_of_many, bad_parameter, bad_shape, optional, required};
 use crate::tensor::{axis_index, expect_room};
 use crate::{DType, Error, Integers, Result, Shape, Tensor, ops};
+use extensor_derive::method;
 use smallvec::SmallVec;
 use std::borrow::Borrow;
 
@@ -52,6 +53,7 @@ sections_from!(i32, i64, usize);
 /// assert_eq!(parts[0].to_vec::<i32>()?, [1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn split(x: &Tensor, sections: impl Into<Sections>, axis: i64) -> Result<Vec<Tensor>> {
     let sections = sections.into();

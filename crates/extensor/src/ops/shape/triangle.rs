@@ -17,6 +17,7 @@ macro_rules! triangle {
         $name:ident, $backward:ident, $Op:ident, above = $above:literal, $formula:literal
     ) => {
         $(#[$doc])*
+        #[extensor_derive::method]
         #[track_caller]
         pub fn $name(x: &Tensor, k: i64) -> Result<Tensor> {
             apply_one(&$Op { k }, &[x])

@@ -7,6 +7,7 @@ use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::shape::{bad_parameter, bad_shape, optional, required, sizes};
 use crate::tensor::{Layout, axis_index};
 use crate::{Axes, DType, Integers, Result, Shape, Tensor};
+use extensor_derive::method;
 use smallvec::{SmallVec, smallvec};
 
 /// The same elements, in row-major order, under another shape; one size may be −1: whatever fits.
@@ -22,6 +23,7 @@ use smallvec::{SmallVec, smallvec};
 /// assert!(y.shares_memory_with(&x));
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn reshape(x: &Tensor, shape: impl Integers) -> Result<Tensor> {
     let shape = shape.integers();
@@ -172,6 +174,7 @@ pub(crate) fn reshaped(x: &Tensor, shape: &Shape) -> Result<Tensor> {
 /// assert_eq!(transpose(&x, [0, 1])?.shape(), [2, 3]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn transpose(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
     let axes = axes.into();
@@ -294,6 +297,7 @@ impl Operation for Transpose {
 /// assert_eq!(y.strides(), [0, 1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
+#[method]
 #[track_caller]
 pub fn broadcast_to(x: &Tensor, shape: impl Integers) -> Result<Tensor> {
     let shape = shape.integers();
