@@ -45,7 +45,7 @@ pub fn one(kind: &str) {
             } else {
                 model.iter().try_fold(x.clone(), |x, w| layer(w, &x))?
             };
-            mean(&y, .., false)
+            mean(&y, ..)
         };
         value_and_grad(loss, &model)
     };

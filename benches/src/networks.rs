@@ -1,7 +1,9 @@
 //! Operations of networks, forward and backward, as one step of training calls them.
 
 use crate::work::{Workload, made, random};
-use extensor::{Result, Tensor, tensor};
+use extensor::{
+    Approximate, AttentionOptions, BatchNormOptions, ConvOptions, Result, Tensor, tensor,
+};
 use std::hint::black_box;
 
 /// All of them.
@@ -20,7 +22,7 @@ pub fn all() -> Vec<Workload> {
     let labels = tensor(labels.as_slice());
     let sixteen = random(17, &[32, 64, 16, 16]);
     vec![
-        one("gelu", move || extensor::gelu(&wide, false).map(|y| drop(black_box(y)))),
+        one("gelu", move || extensor::gelu(&wide, Approximate::None).map(|y| drop(black_box(y)))),
         both("relu_fb", &x, &g, |x, g| Ok((extensor::relu(x)?, extensor::relu_backward(g, x)?))),
         both("tanh_fb", &x, &g, |x, g| {
             let y = extensor::tanh(x)?;
@@ -28,7 +30,10 @@ pub fn all() -> Vec<Workload> {
             Ok((y, dx))
         }),
         both("gelu_fb", &x, &g, |x, g| {
-            Ok((extensor::gelu(x, false)?, extensor::gelu_backward(g, x, false)?))
+            Ok((
+                extensor::gelu(x, Approximate::None)?,
+                extensor::gelu_backward(g, x, Approximate::None)?,
+            ))
         }),
         both("softmax_fb", &x, &g, |x, g| {
             let y = extensor::softmax(x, -1)?;
@@ -44,43 +49,59 @@ pub fn all() -> Vec<Workload> {
             let x = x.clone();
             move || {
                 let reduce = extensor::Reduce::Mean;
-                let y = extensor::cross_entropy(&x, &labels, 0.0, reduce)?;
+                let y = extensor::cross_entropy(&x, &labels, reduce)?;
                 let one = tensor(1f32);
-                let grads = extensor::cross_entropy_backward(&one, &x, &labels, 0.0, reduce)?;
+                let grads = extensor::cross_entropy_backward(&one, &x, &labels, reduce)?;
                 drop(black_box((y, grads)));
                 Ok(())
             }
         }),
         both("conv2d_fb", &image, &out, move |x, g| {
-            let y = extensor::conv2d(x, &filters, None, 1, 1, 1, 1)?;
-            Ok((y, extensor::conv2d_backward(g, x, &filters, 1, 1, 1, 1)?))
+            let y = extensor::conv2d(x, &filters, None, ConvOptions::new().padding(1))?;
+            Ok((y, extensor::conv2d_backward(g, x, &filters, ConvOptions::new().padding(1))?))
         }),
         both("depthwise_fb", &image, &same, move |x, g| {
-            let y = extensor::conv2d(x, &each, None, 1, 1, 1, 64)?;
-            Ok((y, extensor::conv2d_backward(g, x, &each, 1, 1, 1, 64)?))
+            let y = extensor::conv2d(x, &each, None, ConvOptions::new().padding(1).groups(64))?;
+            Ok((
+                y,
+                extensor::conv2d_backward(g, x, &each, ConvOptions::new().padding(1).groups(64))?,
+            ))
         }),
         both("batch_norm_fb", &image, &same, move |x, g| {
-            let y = extensor::batch_norm2d(x, &weight, &bias, None, true, 0.1, 1e-5)?;
+            let y = extensor::batch_norm2d(
+                x,
+                &weight,
+                &bias,
+                BatchNormOptions::new().momentum(0.1).eps(1e-5),
+            )?;
             let saved = (&y.saved_mean, &y.saved_rstd);
-            let grads = extensor::batch_norm2d_backward(g, x, &weight, saved.0, saved.1, true)?;
+            let grads = extensor::batch_norm2d_backward(
+                g,
+                x,
+                &weight,
+                saved.0,
+                saved.1,
+                BatchNormOptions::new().training(true),
+            )?;
             Ok((y, grads))
         }),
         both("maxpool_fb", &planes, &sixteen, |x, g| {
-            let (y, indices) = extensor::maxpool2d_with_indices(x, 2, None, 0)?;
-            let dx = extensor::maxpool2d_backward(g, &indices, x.shape(), 2, None, 0)?;
+            let (y, indices) = extensor::maxpool2d_with_indices(x, 2)?;
+            let dx = extensor::maxpool2d_backward(g, &indices, x.shape(), 2)?;
             Ok((y, dx))
         }),
         one("attention_fb", move || {
             let (y, sums) = extensor::scaled_dot_product_attention_with_logsumexp(
-                &q, &k, &v, None, true, None,
+                &q,
+                &k,
+                &v,
+                AttentionOptions::new().causal(true),
             )?;
             let grads = extensor::scaled_dot_product_attention_backward(
                 &grad,
                 [&q, &k, &v],
-                None,
                 [&y, &sums],
-                true,
-                None,
+                AttentionOptions::new().causal(true),
             )?;
             drop(black_box((y, grads)));
             Ok(())

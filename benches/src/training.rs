@@ -4,12 +4,12 @@ use crate::work::{Workload, made, random};
 use extensor::autodiff::{grad, value_and_grad_with_aux};
 use extensor::nn::models::{Gpt, GptConfig, LeNet5, Mlp};
 use extensor::nn::{
-    Activation, BatchNorm2d, Conv2d, ConvOptions, Flatten, GlobalAvgPool, Layer, Linear, MaxPool2d,
-    Mode, Model, Sequential, class_loss,
+    Activation, BatchNorm2d, Conv2d, Flatten, GlobalAvgPool, Layer, Linear, MaxPool2d, Mode, Model,
+    Sequential, class_loss,
 };
 use extensor::optim::{Adam, AdamW, Optimizer};
 use extensor::precision::{self, LossScale, Policy};
-use extensor::{DType, Key, Result, Tensor, tensor};
+use extensor::{ConvOptions, DType, Key, Result, Tensor, tensor};
 use std::hint::black_box;
 
 /// All of them.
@@ -38,7 +38,7 @@ fn chain(h: &Tensor, w: &Tensor, b: &Tensor) -> Result<Tensor> {
     for _ in 0..100 {
         y = extensor::tanh(&extensor::add(&extensor::multiply(&y, w)?, b)?)?;
     }
-    extensor::sum(&y, .., false)
+    extensor::sum(&y, ..)
 }
 
 /// The loss of a model, and the model with new running statistics if it has some.
@@ -115,8 +115,8 @@ fn cnn() -> Workload {
     let mut layers = Vec::<Layer>::new();
     for (k, (inputs, outputs)) in [(3, 32), (32, 64), (64, 128), (128, 128)].into_iter().enumerate()
     {
-        let options = ConvOptions::new().padding(1).bias(false);
-        layers.push(made(Conv2d::with(keys[k], inputs, outputs, 3, options)).into());
+        let options = ConvOptions::new().padding(1);
+        layers.push(made(Conv2d::with(keys[k], inputs, outputs, 3, options)).without_bias().into());
         layers.push(made(BatchNorm2d::new(outputs)).into());
         layers.push(Activation::Relu.into());
         if k == 1 || k == 2 {

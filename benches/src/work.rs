@@ -71,21 +71,21 @@ fn elementwise() -> Vec<Workload> {
             "sum",
             Box::new({
                 let a = a.clone();
-                move || extensor::sum(&a, None, false)
+                move || extensor::sum(&a, None)
             }),
         ),
         (
             "mean_rows",
             Box::new({
                 let x = square.clone();
-                move || extensor::mean(&x, 1, false)
+                move || extensor::mean(&x, 1)
             }),
         ),
         (
             "mean_columns",
             Box::new({
                 let x = square.clone();
-                move || extensor::mean(&x, 0, false)
+                move || extensor::mean(&x, 0)
             }),
         ),
         (
@@ -124,7 +124,7 @@ fn elementwise() -> Vec<Workload> {
                 move || extensor::exp(&a)
             }),
         ),
-        ("small_sum", Box::new(move || extensor::sum(&small, None, false))),
+        ("small_sum", Box::new(move || extensor::sum(&small, None))),
     ];
     large
         .into_iter()

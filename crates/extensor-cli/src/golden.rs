@@ -270,7 +270,7 @@ impl Call<'_> {
         }
         let f = |x: &Vec<Tensor>| {
             let y = self.result(&self.inputs, x)?;
-            extensor::sum(&extensor::multiply(&y, cotangent)?, .., false)
+            extensor::sum(&extensor::multiply(&y, cotangent)?, ..)
         };
         let ways = [
             ("forward over reverse", hvp(f, &moving, tangents)),

@@ -2,7 +2,7 @@
 
 use extensor::data::text::Vocabulary;
 use extensor::nn::models::Gpt;
-use extensor::{Error, Key, Result, Tensor, add, cast, gelu, linear, slice};
+use extensor::{Approximate, Error, Key, Result, Tensor, add, cast, gelu, linear, slice};
 
 /// `prompt` and `count` letters that the model makes of it.
 pub fn sample(
@@ -41,7 +41,7 @@ pub fn attention(model: &Gpt, letters: &str, line: &str) -> Result<Vec<Vec<Vec<f
     };
     for block in before {
         x = add(&x, &block.attention.forward(&block.norm1.forward(&x)?, true)?)?;
-        let wide = gelu(&block.fc1.forward(&block.norm2.forward(&x)?)?, false)?;
+        let wide = gelu(&block.fc1.forward(&block.norm2.forward(&x)?)?, Approximate::None)?;
         x = add(&x, &block.fc2.forward(&wide)?)?;
     }
     let layer = &last.attention;

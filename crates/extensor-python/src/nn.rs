@@ -7,8 +7,8 @@ use crate::dtype;
 use crate::error::{OrRaise, released};
 use crate::random::{self, PyKey};
 use crate::tensor::PyTensor;
-use extensor::nn::{self, ConvOptions, init};
-use extensor::{DType, Tensor};
+use extensor::nn::{self, init};
+use extensor::{ConvOptions, DType, Tensor};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -48,22 +48,23 @@ pub fn convolution_parameters(
     groups: usize,
     bias: bool,
 ) -> PyResult<Parameters> {
-    let options = ConvOptions::new().groups(groups).bias(bias);
-    Ok(match kind {
+    let options = ConvOptions::new().groups(groups);
+    let (weight, first) = match kind {
         "conv1d" => {
             let layer = nn::Conv1d::with(key.0, inputs, outputs, kernel[0], options).or_raise()?;
-            pair(layer.weight, layer.bias)
+            (layer.weight, layer.bias)
         }
         "conv2d" => {
             let layer = nn::Conv2d::with(key.0, inputs, outputs, kernel, options).or_raise()?;
-            pair(layer.weight, layer.bias)
+            (layer.weight, layer.bias)
         }
         _ => {
             let layer =
                 nn::ConvTranspose2d::with(key.0, inputs, outputs, kernel, options).or_raise()?;
-            pair(layer.weight, layer.bias)
+            (layer.weight, layer.bias)
         }
-    })
+    };
+    Ok(pair(weight, first.filter(|_| bias)))
 }
 
 /// The projections of attention: weights and biases, in and out.

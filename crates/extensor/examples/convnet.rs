@@ -6,7 +6,7 @@
 //! ```
 
 use extensor::autodiff::{leaves, value_and_grad};
-use extensor::{DType, Key, Reduce, Result, Tensor, Tree, tensor};
+use extensor::{ConvOptions, DType, Key, Reduce, Result, Tensor, Tree, tensor};
 use extensor::{conv2d, conv2d_backward, relu, relu_backward};
 use extensor::{cross_entropy, cross_entropy_backward, linear, linear_backward};
 use extensor::{flatten, maxpool2d, maxpool2d_backward, maxpool2d_with_indices, reshape};
@@ -20,28 +20,29 @@ struct ConvNet {
 }
 
 fn loss(net: &ConvNet, x: &Tensor, labels: &Tensor) -> Result<Tensor> {
-    let seen = relu(&conv2d(x, &net.filters, Some(&net.offsets), 1, 1, 1, 1)?)?;
-    let pooled = flatten(&maxpool2d(&seen, 2, None, 0)?, 1, -1)?;
+    let seen = relu(&conv2d(x, &net.filters, Some(&net.offsets), ConvOptions::new().padding(1))?)?;
+    let pooled = flatten(&maxpool2d(&seen, 2)?, 1, -1)?;
     let logits = linear(&pooled, &net.weight, Some(&net.bias))?;
-    cross_entropy(&logits, labels, 0.0, Reduce::Mean)
+    cross_entropy(&logits, labels, Reduce::Mean)
 }
 
 /// The same with every step of the backward pass written down.
 fn by_hand(net: &ConvNet, x: &Tensor, labels: &Tensor) -> Result<(Tensor, ConvNet)> {
-    let convolved = conv2d(x, &net.filters, Some(&net.offsets), 1, 1, 1, 1)?;
+    let convolved = conv2d(x, &net.filters, Some(&net.offsets), ConvOptions::new().padding(1))?;
     let seen = relu(&convolved)?;
-    let (pooled, indices) = maxpool2d_with_indices(&seen, 2, None, 0)?;
+    let (pooled, indices) = maxpool2d_with_indices(&seen, 2)?;
     let flat = flatten(&pooled, 1, -1)?;
     let logits = linear(&flat, &net.weight, Some(&net.bias))?;
-    let loss = cross_entropy(&logits, labels, 0.0, Reduce::Mean)?;
+    let loss = cross_entropy(&logits, labels, Reduce::Mean)?;
 
     let one = tensor(1f32);
-    let (d_logits, _) = cross_entropy_backward(&one, &logits, labels, 0.0, Reduce::Mean)?;
+    let (d_logits, _) = cross_entropy_backward(&one, &logits, labels, Reduce::Mean)?;
     let (d_flat, weight, bias) = linear_backward(&d_logits, &flat, &net.weight)?;
     let d_pooled = reshape(&d_flat, pooled.shape())?;
-    let d_seen = maxpool2d_backward(&d_pooled, &indices, seen.shape(), 2, None, 0)?;
+    let d_seen = maxpool2d_backward(&d_pooled, &indices, seen.shape(), 2)?;
     let d_convolved = relu_backward(&d_seen, &convolved)?;
-    let (_, filters, offsets) = conv2d_backward(&d_convolved, x, &net.filters, 1, 1, 1, 1)?;
+    let (_, filters, offsets) =
+        conv2d_backward(&d_convolved, x, &net.filters, ConvOptions::new().padding(1))?;
     Ok((loss, ConvNet { filters, offsets, weight, bias }))
 }
 

@@ -11,7 +11,7 @@ use extensor::{Tolerance, tensor};
 
 /// The Cauchy loss, `mean ln(1 + (p − t)²)`, which forgives outliers.
 fn cauchy(p: &Tensor, t: &Tensor) -> Result<Tensor> {
-    mean(&log(&add(&tensor(1.0), &square(&subtract(p, t)?)?)?)?, .., false)
+    mean(&log(&add(&tensor(1.0), &square(&subtract(p, t)?)?)?)?, ..)
 }
 
 /// Its gradient for the predictions: `2d/(1 + d²)/n`.

@@ -16,11 +16,11 @@ fn main() -> Result<()> {
 
     // Every operation is a pure function ...
     let y = matmul(&x, &w)?;
-    let loss = mean(&square(&y)?, None, false)?;
+    let loss = mean(&square(&y)?, None)?;
     println!("y =\n{y}\nloss = {loss}");
 
     // ... with an explicit backward function beside it.
-    let grad_square = mean_backward(&tensor(1.0), y.shape(), None, false)?;
+    let grad_square = mean_backward(&tensor(1.0), y.shape(), None)?;
     let grad_y = square_backward(&grad_square, &y)?;
     let (_, grad_w) = matmul_backward(&grad_y, &x, &w)?;
     println!("gradient of the loss for w =\n{grad_w}");

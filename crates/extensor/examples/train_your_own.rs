@@ -5,7 +5,9 @@ use extensor::autodiff::value_and_grad;
 use extensor::check::{Options, check_grad};
 use extensor::nn::{LayerNorm, Linear, class_loss};
 use extensor::optim::{AdamW, Optimizer, Schedule};
-use extensor::{DType, Key, Result, Tensor, Tree, argmax, equal, gelu, io, mean, slice, tensor};
+use extensor::{
+    Approximate, DType, Key, Result, Tensor, Tree, argmax, equal, gelu, io, mean, slice, tensor,
+};
 
 #[derive(Tree, Clone)]
 struct Network {
@@ -27,8 +29,8 @@ impl Network {
     }
 
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let x = gelu(&self.norm.forward(&self.first.forward(x)?)?, false)?;
-        self.last.forward(&gelu(&self.second.forward(&x)?, false)?)
+        let x = gelu(&self.norm.forward(&self.first.forward(x)?)?, Approximate::None)?;
+        self.last.forward(&gelu(&self.second.forward(&x)?, Approximate::None)?)
     }
 }
 
@@ -60,9 +62,9 @@ fn main() -> Result<()> {
         let (value, grads) = value_and_grad(loss, &model)?;
         (model, state) = optimizer.update_with(schedule.lr(step), model, &grads, state)?;
         if step % 150 == 0 || step == 599 {
-            let found = argmax(&model.forward(&x)?, 1, false)?;
+            let found = argmax(&model.forward(&x)?, 1)?;
             let right = equal(&found, &labels)?;
-            let right = mean(&extensor::cast(&right, DType::F32)?, .., false)?.item::<f32>()?;
+            let right = mean(&extensor::cast(&right, DType::F32)?, ..)?.item::<f32>()?;
             println!(
                 "step {step:3}  loss {:.4}  right {:.1} %",
                 value.item::<f32>()?,

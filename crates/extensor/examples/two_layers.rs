@@ -35,17 +35,17 @@ impl Layer {
 fn loss(network: &Network, x: &Tensor, labels: &Tensor) -> Result<Tensor> {
     let hidden = tanh(&linear(x, &network.first.weight, Some(&network.first.bias))?)?;
     let logits = linear(&hidden, &network.second.weight, Some(&network.second.bias))?;
-    cross_entropy(&logits, labels, 0.0, Reduce::Mean)
+    cross_entropy(&logits, labels, Reduce::Mean)
 }
 
 /// The same with every step of the backward pass written down.
 fn by_hand(network: &Network, x: &Tensor, labels: &Tensor) -> Result<(Tensor, Network)> {
     let hidden = tanh(&linear(x, &network.first.weight, Some(&network.first.bias))?)?;
     let logits = linear(&hidden, &network.second.weight, Some(&network.second.bias))?;
-    let loss = cross_entropy(&logits, labels, 0.0, Reduce::Mean)?;
+    let loss = cross_entropy(&logits, labels, Reduce::Mean)?;
 
     let one = tensor(1f32);
-    let (d_logits, _) = cross_entropy_backward(&one, &logits, labels, 0.0, Reduce::Mean)?;
+    let (d_logits, _) = cross_entropy_backward(&one, &logits, labels, Reduce::Mean)?;
     let (d_hidden, weight, bias) = linear_backward(&d_logits, &hidden, &network.second.weight)?;
     let second = Layer { weight, bias };
     let d_sum = tanh_backward(&d_hidden, &hidden)?;

@@ -6,7 +6,10 @@
 //! ```
 
 use extensor::check::{Mode, Options, check_grad};
-use extensor::{DType, Key, Reduce, Result, Tensor, Tree, add, cross_entropy, gelu, layer_norm};
+use extensor::{
+    Approximate, AttentionOptions, CrossEntropyOptions, DType, Key, Reduce, Result, Tensor, Tree,
+    add, cross_entropy, gelu, layer_norm,
+};
 use extensor::{linear, reshape, scaled_dot_product_attention, tensor, transpose};
 
 const WIDTH: usize = 8;
@@ -55,12 +58,16 @@ fn loss(block: &Block, x: &Tensor, labels: &Tensor) -> Result<Tensor> {
     let seen = block.before_attention.forward(x)?;
     let part = |weight: &Tensor| heads(&linear(&seen, weight, None)?);
     let (q, k, v) = (part(&block.queries)?, part(&block.keys)?, part(&block.values)?);
-    let y = scaled_dot_product_attention(&q, &k, &v, None, true, None)?;
+    let y = scaled_dot_product_attention(&q, &k, &v, AttentionOptions::new().causal(true))?;
     let y = reshape(&transpose(&y, [1, 0, 2])?, [TIME, WIDTH])?;
     let x = add(x, &linear(&y, &block.output, None)?)?;
-    let inner = gelu(&linear(&block.before_mlp.forward(&x)?, &block.up, None)?, false)?;
+    let inner = gelu(&linear(&block.before_mlp.forward(&x)?, &block.up, None)?, Approximate::None)?;
     let x = add(&x, &linear(&inner, &block.down, None)?)?;
-    cross_entropy(&linear(&x, &block.classes, None)?, labels, 0.1, Reduce::Mean)
+    cross_entropy(
+        &linear(&x, &block.classes, None)?,
+        labels,
+        CrossEntropyOptions::new().label_smoothing(0.1).reduction(Reduce::Mean),
+    )
 }
 
 fn main() -> Result<()> {

@@ -21,7 +21,7 @@ thread_local! {
 /// ```
 /// use extensor::{autodiff::grad, debug, divide, log, sum, tensor};
 /// let x = tensor([4.0, 0.0]);
-/// let error = debug::finite(|| grad(|x| sum(&log(x)?, .., false), &x)).unwrap_err();
+/// let error = debug::finite(|| grad(|x| sum(&log(x)?, ..), &x)).unwrap_err();
 /// let text = error.to_string();
 /// assert!(text.starts_with("log: its output is -inf at [1], of finite inputs"), "{text}");
 /// # Ok::<(), extensor::Error>(())

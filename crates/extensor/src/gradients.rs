@@ -52,13 +52,13 @@ pub fn global_norm<T: Tree>(grads: &T) -> Result<Tensor> {
     let mut norms = Vec::with_capacity(leaves.len());
     for x in leaves {
         x.dtype().expect_float("global_norm", "a gradient")?;
-        let norm = ops::norm(&ops::cast(x, wide(x.dtype()))?, .., false)?;
+        let norm = ops::norm(&ops::cast(x, wide(x.dtype()))?, ..)?;
         norms.push(ops::cast(&norm, dtype)?);
     }
     if norms.is_empty() {
         return Tensor::scalar_of(0.0, dtype);
     }
-    ops::norm(&ops::stack(&norms, 0)?, .., false)
+    ops::norm(&ops::stack(&norms, 0)?, ..)
 }
 
 /// The gradients, scaled down together so that their [`global_norm`] is at most `max_norm`, and the
@@ -115,7 +115,7 @@ pub fn all_finite<T: Tree>(tree: &T) -> Result<bool> {
         if !x.dtype().is_float() {
             continue;
         }
-        let finite = ops::all(&ops::isfinite(x.primal())?, .., false)?;
+        let finite = ops::all(&ops::isfinite(x.primal())?, ..)?;
         if !finite.item::<bool>()? {
             return Ok(false);
         }

@@ -17,7 +17,7 @@ use extensor_kernels::stop::{self, Stop};
 /// let started = Instant::now();
 /// let stop = || started.elapsed() > Duration::from_millis(100);
 /// let one = Tensor::ones([1], DType::F32)?;
-/// let found = interrupt::watch(&stop, || sum(&broadcast_to(&one, [1usize << 40])?, .., false));
+/// let found = interrupt::watch(&stop, || sum(&broadcast_to(&one, [1usize << 40])?, ..));
 /// assert_eq!(found.unwrap_err(), Error::Interrupted);
 /// # Ok::<(), extensor::Error>(())
 /// ```

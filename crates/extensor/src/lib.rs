@@ -24,7 +24,7 @@ pub use autodiff::Tree;
 pub use ops::*;
 pub use ops::{catalogue, operation, params, record, samples};
 pub use tensor::{Axes, DType, Data, Difference, Element, Error, Integers, Key, Kind, Result};
-pub use tensor::{Shape, Tensor, Tolerance, tensor};
+pub use tensor::{Over, Shape, Tensor, Tolerance, over, tensor};
 
 /// What the environment's `EXTENSOR_…` variables say.
 pub mod settings {

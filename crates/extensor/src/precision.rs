@@ -171,7 +171,7 @@ pub struct Step<T, X> {
 /// use extensor::{DType, Tensor, sum, tensor};
 /// let w = tensor([1.0f32, 2.0]);
 /// let small = Tensor::scalar_of(1e-4, DType::F16)?; // its square is 0 in f16
-/// let f = |w: &Tensor| Ok((sum(&(w * &small * &small), .., false)?, ()));
+/// let f = |w: &Tensor| Ok((sum(&(w * &small * &small), ..)?, ()));
 /// let gradient = |scale| -> Result<f32, extensor::Error> {
 ///     let found = step(f, &w, Policy::mixed(DType::F16), scale)?;
 ///     Ok(found.grads.unwrap().to_vec::<f32>()?[0])

@@ -238,8 +238,8 @@ fn functions_that_rise_through_0_keep_its_sign() -> extensor::Result<()> {
     use extensor::*;
     type Function = fn(&Tensor) -> Result<Tensor>;
     let functions: &[(&str, Function)] = &[
-        ("gelu", |x| gelu(x, false)),
-        ("gelu by tanh", |x| gelu(x, true)),
+        ("gelu", |x| gelu(x, Approximate::None)),
+        ("gelu by tanh", |x| gelu(x, Approximate::Tanh)),
         ("swish", |x| swish(x)),
         ("mish", |x| mish(x)),
         ("elu", |x| elu(x, 1.0)),
@@ -273,7 +273,7 @@ fn functions_that_rise_through_0_keep_its_sign() -> extensor::Result<()> {
         }
     }
     // What vanishes below is still negative.
-    let far = gelu(&tensor([-1e4, f64::NEG_INFINITY]), false)?.to_vec::<f64>()?;
+    let far = gelu(&tensor([-1e4, f64::NEG_INFINITY]), Approximate::None)?.to_vec::<f64>()?;
     assert!(far.iter().all(|y| *y == 0.0 && y.is_sign_negative()), "{far:?}");
     Ok(())
 }

@@ -161,30 +161,33 @@ fn whole_numbers_of_every_type_keep_it_in_what_takes_numbers() {
             clip(&x, 1.0, 2.0),
             cumsum(&x, 0),
             cumprod(&x, 1),
-            prod(&x, .., false),
-            sum(&x, 1, true),
-            max_reduce(&x, .., false),
-            min_reduce(&x, 0, false),
+            prod(&x, ..),
+            sum(&x, over(1).keepdims(true)),
+            max_reduce(&x, ..),
+            min_reduce(&x, 0),
             tril(&x, 0),
             triu(&x, 0),
             where_(&tensor([true, false]), &x, &x),
             matmul(&x, &x),
-            sort(&x, 0, true),
+            sort(&x, 0, Order::Descending),
             repeat(&x, [2], 1),
             roll(&x, [1], [0]),
         ] {
             assert_eq!(y.unwrap().dtype(), dtype);
         }
-        assert_eq!(argmax(&x, None, false).unwrap().item::<i64>().unwrap(), 0);
-        assert_eq!(argmin(&x, None, false).unwrap().item::<i64>().unwrap(), 1);
+        assert_eq!(argmax(&x, None).unwrap().item::<i64>().unwrap(), 0);
+        assert_eq!(argmin(&x, None).unwrap().item::<i64>().unwrap(), 1);
     }
     for dtype in DType::ALL {
         let x = cast(&tensor([[1, 0], [1, 1]]), dtype).unwrap();
-        assert_eq!(any(&x, 1, false).unwrap().to_vec::<bool>().unwrap(), [true, true]);
-        assert_eq!(all(&x, 1, false).unwrap().to_vec::<bool>().unwrap(), [false, true]);
+        assert_eq!(any(&x, 1).unwrap().to_vec::<bool>().unwrap(), [true, true]);
+        assert_eq!(all(&x, 1).unwrap().to_vec::<bool>().unwrap(), [false, true]);
         assert_eq!(less(&x, &x).unwrap().to_vec::<bool>().unwrap(), [false; 4]);
         assert_eq!(greater_equal(&x, &x).unwrap().to_vec::<bool>().unwrap(), [true; 4]);
-        assert_eq!(argsort(&x, 1, false).unwrap().to_vec::<i64>().unwrap(), [1, 0, 0, 1]);
+        assert_eq!(
+            argsort(&x, 1, Order::Ascending).unwrap().to_vec::<i64>().unwrap(),
+            [1, 0, 0, 1]
+        );
         let places = nonzero(&x).unwrap();
         assert_eq!(places[0].to_vec::<i64>().unwrap(), [0, 1, 1]);
         assert_eq!(places[1].to_vec::<i64>().unwrap(), [0, 0, 1]);
@@ -198,8 +201,8 @@ fn whole_numbers_of_every_type_keep_it_in_what_takes_numbers() {
 #[test]
 fn any_and_all_take_nan_for_true_and_negative_zero_for_false() {
     let x = tensor([NAN, -0.0]);
-    assert!(any(&x, .., false).unwrap().item::<bool>().unwrap());
-    assert!(!all(&x, .., false).unwrap().item::<bool>().unwrap());
+    assert!(any(&x, ..).unwrap().item::<bool>().unwrap());
+    assert!(!all(&x, ..).unwrap().item::<bool>().unwrap());
 }
 
 #[test]
@@ -211,7 +214,7 @@ fn products_of_whole_numbers_wrap_and_are_not_differentiated() {
     assert_eq!(product.to_vec::<i8>().unwrap(), [-6, 0]);
     let error = matmul_backward(&product, &a, &tensor([2i8, 1])).unwrap_err().to_string();
     assert!(error.contains("it is not of a float dtype"), "{error}");
-    let ints = autodiff::grad(|x| sum(&matmul(x, x)?, .., false), &a).unwrap_err().to_string();
+    let ints = autodiff::grad(|x| sum(&matmul(x, x)?, ..), &a).unwrap_err().to_string();
     assert!(ints.contains("it is not of a float dtype"), "{ints}");
 }
 
@@ -245,10 +248,10 @@ fn nothing_is_found_in_nothing_and_a_scalar_has_no_positions() {
 #[test]
 fn descending_order_is_stable_and_puts_nan_first() {
     let x = tensor([1.0, NAN, 0.0, 1.0, -0.0, NAN]);
-    let (values, indices) = sort_with_indices(&x, -1, true).unwrap();
+    let (values, indices) = sort_with_indices(&x, -1, Order::Descending).unwrap();
     assert_eq!(indices.to_vec::<i64>().unwrap(), [1, 5, 0, 3, 2, 4]);
     assert!(values.to_vec::<f64>().unwrap()[5].is_sign_negative());
-    let ascending = argsort(&x, -1, false).unwrap();
+    let ascending = argsort(&x, -1, Order::Ascending).unwrap();
     assert_eq!(ascending.to_vec::<i64>().unwrap(), [2, 4, 0, 3, 1, 5]);
 }
 
@@ -265,13 +268,13 @@ fn what_has_no_derivative_runs_on_what_is_being_differentiated() {
     let x = tensor([3.0, -1.0, 2.0]);
     let dx = autodiff::grad(
         |x| {
-            let order = argsort(x, 0, false)?;
-            let places = searchsorted(&sort(x, 0, false)?, x, false)?;
+            let order = argsort(x, 0, Order::Ascending)?;
+            let places = searchsorted(&sort(x, 0, Order::Ascending)?, x, Side::Left)?;
             let negative = signbit(&nextafter(x, &tensor(-9.0))?)?;
             let weights = cast(&add(&order, &places)?, DType::F64)?;
             let found = unique(x)?;
             assert_eq!((found.values.len(), nonzero(x)?[0].len()), (3, 3));
-            sum(&where_(&negative, x, &multiply(x, &weights)?)?, .., false)
+            sum(&where_(&negative, x, &multiply(x, &weights)?)?, ..)
         },
         &x,
     );

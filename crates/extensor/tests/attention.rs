@@ -6,9 +6,18 @@ use extensor::*;
 fn all(inputs: [&Tensor; 3], g: &Tensor, mask: Option<&Tensor>) -> Result<Vec<Tensor>> {
     let [q, k, v] = inputs;
     let causal = mask.is_none();
-    let (y, log) = scaled_dot_product_attention_with_logsumexp(q, k, v, mask, causal, None)?;
-    let (dq, dk, dv) =
-        scaled_dot_product_attention_backward(g, inputs, mask, [&y, &log], causal, None)?;
+    let (y, log) = scaled_dot_product_attention_with_logsumexp(
+        q,
+        k,
+        v,
+        AttentionOptions::new().mask(mask).causal(causal),
+    )?;
+    let (dq, dk, dv) = scaled_dot_product_attention_backward(
+        g,
+        inputs,
+        [&y, &log],
+        AttentionOptions::new().mask(mask).causal(causal),
+    )?;
     Ok(vec![y, log, dq, dk, dv])
 }
 

@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-use extensor::{DType, Key, Tensor};
+use extensor::{AttentionOptions, DType, Key, Tensor};
 use extensor::{
     scaled_dot_product_attention_backward as backward,
     scaled_dot_product_attention_with_logsumexp as forward,
@@ -24,9 +24,9 @@ fn sixteen_thousand_queries_and_keys_take_less_than_half_a_gibibyte_forward_and_
         [0, 1, 2, 3].map(|i| Key::new(i).normal([length, 64], DType::F32).unwrap());
     let before = status("VmRSS");
     let started = std::time::Instant::now();
-    let (y, logsumexp) = forward(&q, &k, &v, None, false, None).unwrap();
+    let (y, logsumexp) = forward(&q, &k, &v, AttentionOptions::new()).unwrap();
     let forward_time = started.elapsed();
-    let grads = backward(&g, [&q, &k, &v], None, [&y, &logsumexp], false, None).unwrap();
+    let grads = backward(&g, [&q, &k, &v], [&y, &logsumexp], AttentionOptions::new()).unwrap();
     let took = status("VmHWM").saturating_sub(before);
     let (mib, times) = (took as f64 / f64::from(1 << 20), (forward_time, started.elapsed()));
     println!("{length} queries: {mib:.1} MiB more; forward, and both: {times:?}");

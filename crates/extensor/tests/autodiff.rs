@@ -1,7 +1,7 @@
 //! Automatic differentiation: the classic traps.
 
 use extensor::autodiff::*;
-use extensor::{DType, Result, Tensor, Tolerance, add, exp, multiply, sin, sum, tensor};
+use extensor::{DType, Result, Tensor, Tolerance, add, exp, multiply, over, sin, sum, tensor};
 
 fn number(x: &Tensor) -> f64 {
     x.item::<f64>().unwrap()
@@ -34,7 +34,7 @@ fn gradients_nest() -> Result<()> {
 
 #[test]
 fn forward_of_reverse_is_reverse_of_forward() -> Result<()> {
-    let f = |x: &Tensor| sum(&exp(&sin(&(x * x))?)?, .., false);
+    let f = |x: &Tensor| sum(&exp(&sin(&(x * x))?)?, ..);
     let (x, v) = (tensor([0.3, -0.8, 1.1]), tensor([1.0, 0.5, -2.0]));
     let forward_over_reverse = hvp(f, &x, &v)?;
     let reverse_over_forward = grad(|x| Ok(jvp(f, x, &v)?.1), &x)?;
@@ -82,7 +82,7 @@ fn an_integer_cannot_be_differentiated_by() {
 #[test]
 fn parameters_that_are_not_used_get_zeros_and_are_named() -> Result<()> {
     let args = vec![tensor([1.0, 2.0]), tensor([3.0, 4.0])];
-    let (_, pullback) = vjp(|x: &Vec<Tensor>| sum(&x[1], .., false), &args)?;
+    let (_, pullback) = vjp(|x: &Vec<Tensor>| sum(&x[1], ..), &args)?;
     assert_eq!(pullback.unused()?, ["0"]);
     let grads = pullback.call(&tensor(1.0))?;
     assert_eq!(grads[0].to_vec::<f64>()?, [0.0, 0.0]);
@@ -93,7 +93,7 @@ fn parameters_that_are_not_used_get_zeros_and_are_named() -> Result<()> {
 #[test]
 fn reduced_precision_has_gradients_of_its_own_dtype() -> Result<()> {
     let x = Tensor::full([3], 0.5, DType::BF16)?;
-    let dx = grad(|x| sum(&(x * x), .., false), &x)?;
+    let dx = grad(|x| sum(&(x * x), ..), &x)?;
     assert_eq!(dx.dtype(), DType::BF16);
     assert_eq!(dx.to_f64_vec(), [1.0; 3]);
     Ok(())
@@ -101,7 +101,7 @@ fn reduced_precision_has_gradients_of_its_own_dtype() -> Result<()> {
 
 /// A function of a few operations.
 fn rich(x: &Tensor) -> Result<Tensor> {
-    sum(&multiply(&sin(x)?, &exp(&(x * x))?)?, .., false)
+    sum(&multiply(&sin(x)?, &exp(&(x * x))?)?, ..)
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn checkpointed_derivatives_have_the_bits_of_plain_ones_at_every_order() -> Resu
 fn a_checkpoint_differentiated_by_some_of_its_arguments_has_the_bits_of_a_plain_call() -> Result<()>
 {
     // Not one of the arguments can be taken for another.
-    let f = |x: &Vec<Tensor>| sum(&multiply(&sin(&(&x[0] * &x[1]))?, &exp(&x[2])?)?, .., false);
+    let f = |x: &Vec<Tensor>| sum(&multiply(&sin(&(&x[0] * &x[1]))?, &exp(&x[2])?)?, ..);
     let x = vec![tensor([0.3, -0.8]), tensor([1.7]), tensor([[0.2], [-1.1], [0.6]])];
     for subset in 1..8usize {
         let chosen: Vec<usize> = (0..3).filter(|i| subset >> i & 1 == 1).collect();
@@ -147,9 +147,9 @@ fn what_a_checkpointed_function_captures_gets_its_gradient() -> Result<()> {
     let x = tensor([0.3, -0.8]);
     let f = |(x, w): &(Tensor, Tensor)| {
         let w = w.clone();
-        sum(&checkpoint(move |x: &Tensor| exp(&sin(&(x * &w))?), x)?, .., false)
+        sum(&checkpoint(move |x: &Tensor| exp(&sin(&(x * &w))?), x)?, ..)
     };
-    let plain = |(x, w): &(Tensor, Tensor)| sum(&exp(&sin(&(x * w))?)?, .., false);
+    let plain = |(x, w): &(Tensor, Tensor)| sum(&exp(&sin(&(x * w))?)?, ..);
     let args = (x, tensor([0.7, 1.9]));
     let (found, want) = (grad(f, &args)?, grad(plain, &args)?);
     assert!(!found.0.is_traced() && !found.1.is_traced());
@@ -161,7 +161,7 @@ fn what_a_checkpointed_function_captures_gets_its_gradient() -> Result<()> {
 #[test]
 fn custom_rules_serve_every_mode_and_order_they_can() -> Result<()> {
     let (x, v) = (tensor([0.3, -0.8, 0.5]), tensor([1.0, 0.5, -2.0]));
-    let total = |y: Tensor| sum(&y, .., false);
+    let total = |y: Tensor| sum(&y, ..);
     let close = |a: &Tensor, b: &Tensor| a.allclose(b, Tolerance::new(1e-14, 1e-14));
     let cube = custom_vjp(
         |x: &Tensor| Ok((x * x * x, x.clone())),
@@ -283,7 +283,7 @@ fn a_struct_of_tensors_is_a_tree_with_names() -> Result<()> {
         let Activation::Scaled(scale) = &m.head[1] else { panic!("the variant is kept") };
         let mut total = tensor(0.0);
         for layer in &m.layers {
-            total = add(&total, &sum(&(&layer.weight * scale), .., false)?)?;
+            total = add(&total, &sum(&(&layer.weight * scale), ..)?)?;
         }
         Ok(total * tensor(m.rate))
     };
@@ -301,8 +301,8 @@ fn a_struct_of_tensors_is_a_tree_with_names() -> Result<()> {
 #[test]
 fn whole_numbers_that_a_checkpointed_function_returns_are_indices_as_ever() -> Result<()> {
     let f = |x: &Tensor| {
-        let largest = checkpoint(|x: &Tensor| extensor::argmax(x, 0, true), x)?;
-        sum(&extensor::take(&multiply(x, x)?, &largest, 0)?, .., false)
+        let largest = checkpoint(|x: &Tensor| extensor::argmax(x, over(0).keepdims(true)), x)?;
+        sum(&extensor::take(&multiply(x, x)?, &largest, 0)?, ..)
     };
     assert_eq!(grad(f, &tensor([1.0, 3.0, 2.0]))?.to_vec::<f64>()?, [0.0, 6.0, 0.0]);
     Ok(())
@@ -319,9 +319,8 @@ fn a_checkpointed_dropout_drops_the_same_numbers_again() -> Result<()> {
     let weights = vec![a.normal([6, 5], DType::F32)?, b.normal([5, 6], DType::F32)?];
     let weights = [weights, vec![c.normal([6, 5], DType::F32)?]].concat();
     let x = d.normal([33, 6], DType::F32)?;
-    let plain =
-        |w: &Vec<Tensor>| sum(&w.iter().try_fold(x.clone(), |x, w| layer(w, &x))?, .., false);
-    let saved = |w: &Vec<Tensor>| sum(&checkpoint_sequential(layer, w, &x, Some(2))?, .., false);
+    let plain = |w: &Vec<Tensor>| sum(&w.iter().try_fold(x.clone(), |x, w| layer(w, &x))?, ..);
+    let saved = |w: &Vec<Tensor>| sum(&checkpoint_sequential(layer, w, &x, Some(2))?, ..);
     let (value, grads) = value_and_grad(plain, &weights)?;
     let (again, same) = value_and_grad(saved, &weights)?;
     assert_eq!(value.to_vec::<f32>()?, again.to_vec::<f32>()?);
@@ -331,7 +330,7 @@ fn a_checkpointed_dropout_drops_the_same_numbers_again() -> Result<()> {
     // Other numbers dropped are another function.
     let other = |w: &Vec<Tensor>| {
         let x = extensor::dropout(&x, 0.4, extensor::Key::new(77))?.0;
-        sum(&w.iter().try_fold(x, |x, w| layer(w, &x))?, .., false)
+        sum(&w.iter().try_fold(x, |x, w| layer(w, &x))?, ..)
     };
     assert_ne!(grad(other, &weights)?[0].to_vec::<f32>()?, grads[0].to_vec::<f32>()?);
     Ok(())
@@ -352,7 +351,7 @@ fn adding_gradients_up_in_place_changes_no_tensor_that_somebody_holds() -> Resul
     let held = kept.clone();
     let f =
         custom_vjp(|x: &Tensor| Ok((x.clone(), ())), move |_: &(), _: &Tensor| Ok(held.clone()));
-    let twice = grad(|x| sum(&add(&f(x)?, &f(x)?)?, .., false), &x)?;
+    let twice = grad(|x| sum(&add(&f(x)?, &f(x)?)?, ..), &x)?;
     assert_eq!((twice.to_f64_vec(), kept.to_f64_vec()), (vec![14.0; 2], vec![7.0; 2]));
     Ok(())
 }
@@ -370,7 +369,7 @@ fn a_buffer_is_kept_with_a_tree_and_nothing_is_differentiated_by_it() -> Result<
     let mut model = Normal { scale: tensor([2.0]), running };
     let names: Vec<String> = named_leaves(&model).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["scale", "running.0", "running.1"]);
-    let loss = |m: &Normal| sum(&(&m.scale * &m.running.0), .., false);
+    let loss = |m: &Normal| sum(&(&m.scale * &m.running.0), ..);
     let grads = grad(loss, &model)?;
     assert_eq!((grads.scale.to_f64_vec(), grads.running.0.to_f64_vec()), (vec![3.0], vec![0.0]));
     assert_eq!(grads.running.1.dtype(), DType::I64);
@@ -395,8 +394,8 @@ fn a_buffer_is_kept_with_a_tree_and_nothing_is_differentiated_by_it() -> Result<
 #[test]
 fn the_same_tensor_as_both_operands_gets_both_gradients() -> Result<()> {
     let x = tensor([3.0, -2.0]);
-    assert_eq!(grad(|x| sum(&multiply(x, x)?, .., false), &x)?.to_f64_vec(), [6.0, -4.0]);
-    let product = |x: &Tensor| sum(&extensor::matmul(x, x)?, .., false);
+    assert_eq!(grad(|x| sum(&multiply(x, x)?, ..), &x)?.to_f64_vec(), [6.0, -4.0]);
+    let product = |x: &Tensor| sum(&extensor::matmul(x, x)?, ..);
     let square = tensor([[1.0, 2.0], [3.0, 4.0]]);
     assert_eq!(grad(product, &square)?.to_f64_vec(), [7.0, 11.0, 9.0, 13.0]);
     Ok(())
@@ -407,7 +406,7 @@ fn equal_leaves_are_told_apart() -> Result<()> {
     let one = tensor([2.0]);
     // The very same tensor twice is two leaves, too.
     for args in [(tensor([2.0]), tensor([2.0])), (one.clone(), one)] {
-        let f = |(a, b): &(Tensor, Tensor)| sum(&(a * a * b), .., false);
+        let f = |(a, b): &(Tensor, Tensor)| sum(&(a * a * b), ..);
         let (a, b) = grad(f, &args)?;
         assert_eq!((a.to_f64_vec(), b.to_f64_vec()), (vec![8.0], vec![4.0]));
     }
@@ -435,9 +434,8 @@ fn micro_batches_add_up_to_the_batch() -> Result<()> {
     use extensor::gradients::Accumulator;
     let [a, b] = extensor::Key::new(1).split();
     let (x, w) = (a.normal([7, 3], DType::F64)?, b.normal([3], DType::F64)?);
-    let loss = |w: &Tensor, x: &Tensor| {
-        extensor::mean(&extensor::square(&extensor::matmul(x, w)?)?, .., false)
-    };
+    let loss =
+        |w: &Tensor, x: &Tensor| extensor::mean(&extensor::square(&extensor::matmul(x, w)?)?, ..);
     let whole = grad(|w| loss(w, &x), &w)?;
     let mut total = Accumulator::new();
     for (start, stop) in [(0, 3), (3, 5), (5, 7)] {
@@ -456,7 +454,7 @@ fn the_first_number_that_is_not_finite_is_reported_with_its_line() -> Result<()>
     let x = Tensor::full([2], 200.0, DType::F16)?;
     let big = Tensor::full([2], 30_000.0, DType::F16)?;
     let line = line!() + 1;
-    let f = |x: &Tensor| sum(&multiply(&multiply(x, &tensor16(1e-3)?)?, &big)?, .., false);
+    let f = |x: &Tensor| sum(&multiply(&multiply(x, &tensor16(1e-3)?)?, &big)?, ..);
     debug::finite(|| grad(f, &x))?;
     let scaled = |x: &Tensor| multiply(&f(x)?, &tensor16(4.0)?);
     let error = debug::finite(|| grad(scaled, &x)).unwrap_err().to_string();
@@ -480,7 +478,7 @@ fn tensor16(value: f64) -> Result<Tensor> {
 fn an_overflow_skips_the_step_and_halves_the_scale() -> Result<()> {
     use extensor::precision::{LossScale, Policy, step};
     let w = tensor([1.0f32, 2.0]);
-    let f = |w: &Tensor| Ok((sum(&(w * w), .., false)?, ()));
+    let f = |w: &Tensor| Ok((sum(&(w * w), ..)?, ()));
     let policy = Policy::mixed(DType::F16);
     let mut scale = LossScale::dynamic(65536.0, 3)?;
     let mut skipped = 0;

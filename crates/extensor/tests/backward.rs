@@ -116,7 +116,7 @@ fn elements(tried: &mut Tried) {
     );
     let one = [a.clone()];
     tried.compare("negate", &one, |x| negate(&x[0]), |g, _| Ok(vec![negate_backward(g)?]));
-    for approximate in [false, true] {
+    for approximate in [Approximate::None, Approximate::Tanh] {
         tried.compare(
             "gelu",
             &one,
@@ -174,56 +174,56 @@ fn reductions(tried: &mut Tried) {
         tried.compare(
             "sum",
             &one,
-            |x| sum(&x[0], axes(), keep),
-            |g, _| Ok(vec![sum_backward(g, &shape, axes(), keep)?]),
+            |x| sum(&x[0], over(axes()).keepdims(keep)),
+            |g, _| Ok(vec![sum_backward(g, &shape, over(axes()).keepdims(keep))?]),
         );
         tried.compare(
             "mean",
             &one,
-            |x| mean(&x[0], axes(), keep),
-            |g, _| Ok(vec![mean_backward(g, &shape, axes(), keep)?]),
+            |x| mean(&x[0], over(axes()).keepdims(keep)),
+            |g, _| Ok(vec![mean_backward(g, &shape, over(axes()).keepdims(keep))?]),
         );
         tried.compare(
             "prod",
             &one,
-            |x| prod(&x[0], axes(), keep),
-            |g, y| Ok(vec![prod_backward(g, &x, y, axes(), keep)?]),
+            |x| prod(&x[0], over(axes()).keepdims(keep)),
+            |g, y| Ok(vec![prod_backward(g, &x, y, over(axes()).keepdims(keep))?]),
         );
         tried.compare(
             "max_reduce",
             &one,
-            |x| max_reduce(&x[0], axes(), keep),
-            |g, _| Ok(vec![max_reduce_backward(g, &x, axes(), keep)?]),
+            |x| max_reduce(&x[0], over(axes()).keepdims(keep)),
+            |g, _| Ok(vec![max_reduce_backward(g, &x, over(axes()).keepdims(keep))?]),
         );
         tried.compare(
             "min_reduce",
             &one,
-            |x| min_reduce(&x[0], axes(), keep),
-            |g, _| Ok(vec![min_reduce_backward(g, &x, axes(), keep)?]),
+            |x| min_reduce(&x[0], over(axes()).keepdims(keep)),
+            |g, _| Ok(vec![min_reduce_backward(g, &x, over(axes()).keepdims(keep))?]),
         );
         tried.compare(
             "variance",
             &one,
-            |x| variance(&x[0], axes(), 1, keep),
-            |g, _| Ok(vec![variance_backward(g, &x, axes(), 1, keep)?]),
+            |x| variance(&x[0], over(axes()).keepdims(keep), 1),
+            |g, _| Ok(vec![variance_backward(g, &x, over(axes()).keepdims(keep), 1)?]),
         );
         tried.compare(
             "std",
             &one,
-            |x| std(&x[0], axes(), 1, keep),
-            |g, y| Ok(vec![std_backward(g, &x, y, axes(), 1, keep)?]),
+            |x| std(&x[0], over(axes()).keepdims(keep), 1),
+            |g, y| Ok(vec![std_backward(g, &x, y, over(axes()).keepdims(keep), 1)?]),
         );
         tried.compare(
             "norm",
             &one,
-            |x| norm(&x[0], axes(), keep),
-            |g, y| Ok(vec![norm_backward(g, &x, y, axes(), keep)?]),
+            |x| norm(&x[0], over(axes()).keepdims(keep)),
+            |g, y| Ok(vec![norm_backward(g, &x, y, over(axes()).keepdims(keep))?]),
         );
         tried.compare(
             "logsumexp",
             &one,
-            |x| logsumexp(&x[0], axes(), keep),
-            |g, _| Ok(vec![logsumexp_backward(g, &x, axes(), keep)?]),
+            |x| logsumexp(&x[0], over(axes()).keepdims(keep)),
+            |g, _| Ok(vec![logsumexp_backward(g, &x, over(axes()).keepdims(keep))?]),
         );
     }
     tried.compare("cumsum", &one, |x| cumsum(&x[0], 1), |g, _| Ok(vec![cumsum_backward(g, 1)?]));
@@ -331,11 +331,11 @@ fn shapes(tried: &mut Tried) {
         |g, _| Ok(vec![tril_backward(g, 1)?]),
     );
     tried.compare("triu", &[square], |x| triu(&x[0], -1), |g, _| Ok(vec![triu_backward(g, -1)?]));
-    let (_, places) = sort_with_indices(&x, 2, true).unwrap();
+    let (_, places) = sort_with_indices(&x, 2, Order::Descending).unwrap();
     tried.compare(
         "sort",
         &one,
-        |x| sort(&x[0], 2, true),
+        |x| sort(&x[0], 2, Order::Descending),
         |g, _| Ok(vec![sort_backward(g, &places, 2)?]),
     );
     // Parts of other sizes, joined again by something that tells them apart.
@@ -424,13 +424,29 @@ fn products(tried: &mut Tried) {
     );
     let [q, k, v] = [(1, [2, 5, 3]), (2, [2, 4, 3]), (3, [2, 4, 6])].map(|(s, d)| normal(s, &d));
     let all = [q.clone(), k.clone(), v.clone()];
-    let (output, sums) =
-        scaled_dot_product_attention_with_logsumexp(&q, &k, &v, None, true, 0.4).unwrap();
-    let attend =
-        |x: &Vec<Tensor>| scaled_dot_product_attention(&x[0], &x[1], &x[2], None, true, 0.4);
+    let (output, sums) = scaled_dot_product_attention_with_logsumexp(
+        &q,
+        &k,
+        &v,
+        AttentionOptions::new().causal(true).scale(0.4),
+    )
+    .unwrap();
+    let attend = |x: &Vec<Tensor>| {
+        scaled_dot_product_attention(
+            &x[0],
+            &x[1],
+            &x[2],
+            AttentionOptions::new().causal(true).scale(0.4),
+        )
+    };
     tried.compare("scaled_dot_product_attention", &all, attend, |g, _| {
         let (inputs, outputs) = ([&q, &k, &v], [&output, &sums]);
-        let found = scaled_dot_product_attention_backward(g, inputs, None, outputs, true, 0.4)?;
+        let found = scaled_dot_product_attention_backward(
+            g,
+            inputs,
+            outputs,
+            AttentionOptions::new().causal(true).scale(0.4),
+        )?;
         Ok(triple(found))
     });
     let (x, weight, bias) = (normal(1, &[2, 4, 7]), normal(2, &[6, 2, 3]), normal(3, &[6]));
@@ -438,22 +454,61 @@ fn products(tried: &mut Tried) {
     tried.compare(
         "conv1d",
         &all,
-        |x| conv1d(&x[0], &x[1], Some(&x[2]), 2, 1, 1, 2),
-        |g, _| Ok(triple(conv1d_backward(g, &x, &weight, 2, 1, 1, 2)?)),
+        |x| conv1d(&x[0], &x[1], Some(&x[2]), ConvOptions::new().stride(2).padding(1).groups(2)),
+        |g, _| {
+            Ok(triple(conv1d_backward(
+                g,
+                &x,
+                &weight,
+                ConvOptions::new().stride(2).padding(1).groups(2),
+            )?))
+        },
     );
     let (x, weight) = (normal(1, &[2, 4, 7, 6]), normal(2, &[6, 2, 3, 2]));
     let all = [x.clone(), weight.clone(), bias.clone()];
-    let f = |x: &Vec<Tensor>| conv2d(&x[0], &x[1], Some(&x[2]), [2, 1], [1, 0], [1, 2], 2);
+    let f = |x: &Vec<Tensor>| {
+        conv2d(
+            &x[0],
+            &x[1],
+            Some(&x[2]),
+            ConvOptions::new().stride([2, 1]).padding([1, 0]).dilation([1, 2]).groups(2),
+        )
+    };
     tried.compare("conv2d", &all, f, |g, _| {
-        Ok(triple(conv2d_backward(g, &x, &weight, [2, 1], [1, 0], [1, 2], 2)?))
+        Ok(triple(conv2d_backward(
+            g,
+            &x,
+            &weight,
+            ConvOptions::new().stride([2, 1]).padding([1, 0]).dilation([1, 2]).groups(2),
+        )?))
     });
     let (weight, bias) = (normal(2, &[4, 3, 3, 2]), normal(3, &[6]));
     let all = [x.clone(), weight.clone(), bias];
     let f = |x: &Vec<Tensor>| {
-        conv_transpose2d(&x[0], &x[1], Some(&x[2]), [2, 1], [1, 0], [1, 0], [1, 2], 2)
+        conv_transpose2d(
+            &x[0],
+            &x[1],
+            Some(&x[2]),
+            ConvOptions::new()
+                .stride([2, 1])
+                .padding([1, 0])
+                .output_padding([1, 0])
+                .dilation([1, 2])
+                .groups(2),
+        )
     };
     tried.compare("conv_transpose2d", &all, f, |g, _| {
-        let found = conv_transpose2d_backward(g, &x, &weight, [2, 1], [1, 0], [1, 0], [1, 2], 2)?;
+        let found = conv_transpose2d_backward(
+            g,
+            &x,
+            &weight,
+            ConvOptions::new()
+                .stride([2, 1])
+                .padding([1, 0])
+                .output_padding([1, 0])
+                .dilation([1, 2])
+                .groups(2),
+        )?;
         Ok(triple(found))
     });
 }
@@ -461,18 +516,33 @@ fn products(tried: &mut Tried) {
 fn windows(tried: &mut Tried) {
     let x = normal(1, &[2, 3, 7, 6]);
     let (one, shape) = ([x.clone()], x.shape().to_vec());
-    let (_, places) = maxpool2d_with_indices(&x, [3, 2], [2, 1], [1, 0]).unwrap();
+    let (_, places) =
+        maxpool2d_with_indices(&x, PoolOptions::new([3, 2]).stride([2, 1]).padding([1, 0]))
+            .unwrap();
     tried.compare(
         "maxpool2d",
         &one,
-        |x| maxpool2d(&x[0], [3, 2], [2, 1], [1, 0]),
-        |g, _| Ok(vec![maxpool2d_backward(g, &places, &shape, [3, 2], [2, 1], [1, 0])?]),
+        |x| maxpool2d(&x[0], PoolOptions::new([3, 2]).stride([2, 1]).padding([1, 0])),
+        |g, _| {
+            Ok(vec![maxpool2d_backward(
+                g,
+                &places,
+                &shape,
+                PoolOptions::new([3, 2]).stride([2, 1]).padding([1, 0]),
+            )?])
+        },
     );
     tried.compare(
         "avgpool2d",
         &one,
-        |x| avgpool2d(&x[0], [3, 2], [2, 1], [1, 0]),
-        |g, _| Ok(vec![avgpool2d_backward(g, &shape, [3, 2], [2, 1], [1, 0])?]),
+        |x| avgpool2d(&x[0], PoolOptions::new([3, 2]).stride([2, 1]).padding([1, 0])),
+        |g, _| {
+            Ok(vec![avgpool2d_backward(
+                g,
+                &shape,
+                PoolOptions::new([3, 2]).stride([2, 1]).padding([1, 0]),
+            )?])
+        },
     );
     tried.compare(
         "global_avgpool2d",
@@ -496,7 +566,12 @@ fn norms(tried: &mut Tried) {
     for training in [true, false] {
         let call = |x: &[Tensor]| {
             let running = Some((&running.0, &running.1));
-            batch_norm2d(&x[0], &x[1], &x[2], running, training, 0.2, 1e-3)
+            batch_norm2d(
+                &x[0],
+                &x[1],
+                &x[2],
+                BatchNormOptions::new().running(running).training(training).momentum(0.2).eps(1e-3),
+            )
         };
         let saved = call(&all).unwrap();
         tried.compare(
@@ -505,7 +580,14 @@ fn norms(tried: &mut Tried) {
             |x| Ok(call(x)?.output),
             |g, _| {
                 let BatchNorm { saved_mean, saved_rstd, .. } = &saved;
-                let found = batch_norm2d_backward(g, &x, &gamma, saved_mean, saved_rstd, training)?;
+                let found = batch_norm2d_backward(
+                    g,
+                    &x,
+                    &gamma,
+                    saved_mean,
+                    saved_rstd,
+                    BatchNormOptions::new().training(training),
+                )?;
                 Ok(triple(found))
             },
         );
@@ -537,21 +619,21 @@ fn losses(tried: &mut Tried) {
     let both = [x.clone(), t.clone()];
     for how in [Reduce::None, Reduce::Mean, Reduce::Sum] {
         macro_rules! of_both {
-            ($($f:ident $back:ident [$($more:literal),*];)*) => {$(
-                let f = |x: &Vec<Tensor>| $f(&x[0], &x[1], $($more,)* how);
+            ($($f:ident $back:ident [$options:expr];)*) => {$(
+                let f = |x: &Vec<Tensor>| $f(&x[0], &x[1], $options);
                 tried.compare(stringify!($f), &both, f, |g, _| {
-                    Ok(pair($back(g, &x, &t, $($more,)* how)?))
+                    Ok(pair($back(g, &x, &t, $options)?))
                 });
             )*};
         }
         of_both! {
-            mean_squared_error mean_squared_error_backward [];
-            mean_absolute_error mean_absolute_error_backward [];
-            smooth_l1_loss smooth_l1_loss_backward [0.3];
-            huber_loss huber_loss_backward [0.2];
-            binary_cross_entropy binary_cross_entropy_backward [];
-            binary_cross_entropy_with_logits binary_cross_entropy_with_logits_backward [];
-            kl_divergence kl_divergence_backward [];
+            mean_squared_error mean_squared_error_backward [how];
+            mean_absolute_error mean_absolute_error_backward [how];
+            smooth_l1_loss smooth_l1_loss_backward [SmoothL1Options::new().beta(0.3).reduction(how)];
+            huber_loss huber_loss_backward [HuberOptions::new().delta(0.2).reduction(how)];
+            binary_cross_entropy binary_cross_entropy_backward [how];
+            binary_cross_entropy_with_logits binary_cross_entropy_with_logits_backward [how];
+            kl_divergence kl_divergence_backward [how];
         }
         let labels = tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]);
         let one = [x.clone()];
@@ -564,22 +646,53 @@ fn losses(tried: &mut Tried) {
         tried.compare(
             "focal_loss",
             &one,
-            |x| focal_loss(&x[0], &labels, 0.3, 1.7, how),
-            |g, _| Ok(vec![focal_loss_backward(g, &x, &labels, 0.3, 1.7, how)?]),
+            |x| {
+                focal_loss(&x[0], &labels, FocalOptions::new().alpha(0.3).gamma(1.7).reduction(how))
+            },
+            |g, _| {
+                Ok(vec![focal_loss_backward(
+                    g,
+                    &x,
+                    &labels,
+                    FocalOptions::new().alpha(0.3).gamma(1.7).reduction(how),
+                )?])
+            },
         );
         tried.compare(
             "cross_entropy",
             &both,
-            |x| cross_entropy(&x[0], &x[1], 0.1, how),
+            |x| {
+                cross_entropy(
+                    &x[0],
+                    &x[1],
+                    CrossEntropyOptions::new().label_smoothing(0.1).reduction(how),
+                )
+            },
             |g, _| {
-                let (dx, dt) = cross_entropy_backward(g, &x, &t, 0.1, how)?;
+                let (dx, dt) = cross_entropy_backward(
+                    g,
+                    &x,
+                    &t,
+                    CrossEntropyOptions::new().label_smoothing(0.1).reduction(how),
+                )?;
                 Ok(vec![dx, dt.unwrap()])
             },
         );
         let classes = tensor([2i64, 0, 1, 1]);
-        let f = |x: &Vec<Tensor>| cross_entropy(&x[0], &classes, 0.1, how);
+        let f = |x: &Vec<Tensor>| {
+            cross_entropy(
+                &x[0],
+                &classes,
+                CrossEntropyOptions::new().label_smoothing(0.1).reduction(how),
+            )
+        };
         tried.compare("cross_entropy", &one, f, |g, _| {
-            let (dx, dt) = cross_entropy_backward(g, &x, &classes, 0.1, how)?;
+            let (dx, dt) = cross_entropy_backward(
+                g,
+                &x,
+                &classes,
+                CrossEntropyOptions::new().label_smoothing(0.1).reduction(how),
+            )?;
             assert!(dt.is_none());
             Ok(vec![dx])
         });

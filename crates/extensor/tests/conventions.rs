@@ -356,7 +356,7 @@ fn a_class_that_cannot_be_moves_no_loss_that_does_not_ask_for_it() {
     let x = tensor([[0.0, f64::NEG_INFINITY, 0.0], [1.0, 2.0, 3.0]]);
     let t = tensor([[0.5, 0.0, 0.5], [0.2, 0.3, 0.5]]);
     let none = extensor::Reduce::None;
-    let loss = |t: &Tensor| extensor::cross_entropy(&x, t, 0.0, none);
+    let loss = |t: &Tensor| extensor::cross_entropy(&x, t, none);
     assert!(loss(&t).unwrap().to_f64_vec().iter().all(|v| v.is_finite()));
     let along = tensor([[1.0, 0.0, -1.0], [0.5, 0.0, -0.5]]);
     let moved = extensor::autodiff::jvp(loss, &t, &along).unwrap().1.to_f64_vec();
@@ -384,10 +384,10 @@ fn a_spread_is_differentiated_from_the_mean_that_no_float_is() {
     // The mean is 10¹⁶ + 4/3, between two floats.
     let x = tensor([1e16, 1e16 + 2.0, 1e16 + 2.0]);
     let want = [-8.0 / 9.0, 4.0 / 9.0, 4.0 / 9.0];
-    let found = extensor::variance_backward(&tensor(1.0), &x, .., 0, false).unwrap().to_f64_vec();
-    let y = extensor::std(&x, .., 0, false).unwrap();
+    let found = extensor::variance_backward(&tensor(1.0), &x, .., 0).unwrap().to_f64_vec();
+    let y = extensor::std(&x, .., 0).unwrap();
     let deviation = y.to_f64_vec()[0];
-    let roots = extensor::std_backward(&tensor(1.0), &x, &y, .., 0, false).unwrap().to_f64_vec();
+    let roots = extensor::std_backward(&tensor(1.0), &x, &y, .., 0).unwrap().to_f64_vec();
     for i in 0..3 {
         assert!((found[i] - want[i]).abs() < 1e-14, "{found:?}");
         assert!((roots[i] - want[i] / (2.0 * deviation)).abs() < 1e-14, "{roots:?}");

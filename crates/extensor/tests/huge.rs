@@ -1,7 +1,7 @@
 //! What an argument asks for and no machine has is an error; what takes long can be ended.
 
 use extensor::autodiff::{jacobian, jacobian_forward, jacobian_reverse, vjp};
-use extensor::{DType, Error, Result, Tensor, interrupt, tensor};
+use extensor::{ConvOptions, DType, Error, Order, Result, Tensor, interrupt, tensor};
 use std::time::{Duration, Instant};
 
 const HUGE: usize = 1 << 40;
@@ -42,15 +42,15 @@ fn every_allocation_that_follows_from_an_argument_is_an_error_where_there_is_no_
     no_memory("to_vec", view([HUGE], DType::F32).to_vec::<f32>());
     no_memory("copied", view([HUGE], DType::F32).to_bytes());
     no_memory("add", extensor::add(&view([HUGE], DType::F32), &x.clone().item_one()));
-    no_memory("argsort", extensor::argsort(&view([HUGE], DType::F32), 0, false));
+    no_memory("argsort", extensor::argsort(&view([HUGE], DType::F32), 0, Order::Ascending));
     no_memory("argsort", extensor::unique(&view([HUGE], DType::F32)));
     no_memory("not_equal", extensor::nonzero(&view([HUGE], DType::F32)));
     no_memory("cumsum", extensor::cumsum(&view([HUGE], DType::F32), 0));
     no_memory("normal", extensor::Key::new(0).normal([HUGE], DType::F32));
     no_memory("integers", extensor::Key::new(0).integers([HUGE], 5));
     // The result is small or empty; what is on the way to it is not.
-    no_memory("sum", extensor::sum(&view([1 << 58], DType::F32), .., false));
-    no_memory("max_reduce", extensor::max_reduce(&view([1 << 57], DType::F64), .., false));
+    no_memory("sum", extensor::sum(&view([1 << 58], DType::F32), ..));
+    no_memory("max_reduce", extensor::max_reduce(&view([1 << 57], DType::F64), ..));
     no_memory("matmul", extensor::matmul(&view([HUGE, 1, 1], DType::F32), &one));
     let wide = view([1 << 20], DType::F32);
     no_memory("jacobian", jacobian_reverse(|x| Ok(x.clone()), &wide));
@@ -99,16 +99,16 @@ fn long_work_ends_within_a_second_on_any_number_of_threads() {
     let (_, pullback) = vjp(|x: &Tensor| extensor::broadcast_to(x, [1usize << 37]), &one).unwrap();
     type Work<'a> = Box<dyn Fn() -> Result<Tensor> + 'a>;
     let all: Vec<(&str, Work)> = vec![
-        ("sum", Box::new(|| extensor::sum(&x, .., false))),
-        ("sum of rows", Box::new(|| extensor::sum(&flat, [0], false))),
-        ("mean", Box::new(|| extensor::mean(&mixed, .., false))),
-        ("prod", Box::new(|| extensor::prod(&halves, .., false))),
-        ("max", Box::new(|| extensor::max_reduce(&x, .., false))),
-        ("argmax", Box::new(|| extensor::argmax(&flat, 0, false))),
-        ("variance", Box::new(|| extensor::variance(&x, .., 0, false))),
-        ("norm", Box::new(|| extensor::norm(&halves, .., false))),
-        ("logsumexp", Box::new(|| extensor::logsumexp(&x, .., false))),
-        ("any", Box::new(|| extensor::all(&view([1 << 37], DType::Bool), .., false))),
+        ("sum", Box::new(|| extensor::sum(&x, ..))),
+        ("sum of rows", Box::new(|| extensor::sum(&flat, [0]))),
+        ("mean", Box::new(|| extensor::mean(&mixed, ..))),
+        ("prod", Box::new(|| extensor::prod(&halves, ..))),
+        ("max", Box::new(|| extensor::max_reduce(&x, ..))),
+        ("argmax", Box::new(|| extensor::argmax(&flat, 0))),
+        ("variance", Box::new(|| extensor::variance(&x, .., 0))),
+        ("norm", Box::new(|| extensor::norm(&halves, ..))),
+        ("logsumexp", Box::new(|| extensor::logsumexp(&x, ..))),
+        ("any", Box::new(|| extensor::all(&view([1 << 37], DType::Bool), ..))),
         ("dot", Box::new(|| extensor::dot(&x, &x))),
         (
             "matmul",
@@ -143,10 +143,10 @@ fn products(x: &Tensor) -> Result<Tensor> {
 
 #[test]
 fn after_an_interruption_everything_computes_as_before() {
-    let (result, _) = interrupted(|| extensor::sum(&view([1 << 40], DType::F32), .., false));
+    let (result, _) = interrupted(|| extensor::sum(&view([1 << 40], DType::F32), ..));
     assert_eq!(result, Err(Error::Interrupted));
     let x = Tensor::arange(0.0, 1e6, 1.0, DType::F64).unwrap();
-    let total = extensor::sum(&x, .., false).unwrap().item::<f64>().unwrap();
+    let total = extensor::sum(&x, ..).unwrap().item::<f64>().unwrap();
     assert_eq!(total, 1e6 * (1e6 - 1.0) / 2.0);
 }
 
@@ -155,11 +155,12 @@ fn a_padding_that_cannot_be_computed_with_is_named_whichever_axis_has_it() {
     let (x, weight) = (Tensor::ones([1, 1, 4, 4], DType::F32).unwrap(), [1, 1, 3, 3]);
     let weight = Tensor::ones(weight, DType::F32).unwrap();
     for padding in [[1usize << 62, 0], [0, 1 << 62]] {
-        let made = extensor::conv_transpose2d(&x, &weight, None, 1, padding, 0, 1, 1);
+        let made =
+            extensor::conv_transpose2d(&x, &weight, None, ConvOptions::new().padding(padding));
         let error = made.unwrap_err().to_string();
         assert!(error.contains("sizes that can be computed with"), "{padding:?}: {error}");
     }
-    let made = extensor::conv_transpose2d(&x, &weight, None, 1, 9, 0, 1, 1);
+    let made = extensor::conv_transpose2d(&x, &weight, None, ConvOptions::new().padding(9));
     let error = made.unwrap_err().to_string();
     assert!(error.contains("padding leaves at least one element"), "{error}");
 }

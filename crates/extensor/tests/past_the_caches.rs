@@ -9,7 +9,11 @@ fn cut(x: &Tensor, start: usize, end: usize) -> Result<Tensor> {
 
 fn formulas(x: &Tensor, g: &Tensor) -> Result<Vec<Tensor>> {
     let products = [multiply(x, g)?, tanh(x)?, sin(x)?];
-    Ok([products.to_vec(), vec![gelu(x, false)?, gelu_backward(g, x, false)?]].concat())
+    Ok([
+        products.to_vec(),
+        vec![gelu(x, Approximate::None)?, gelu_backward(g, x, Approximate::None)?],
+    ]
+    .concat())
 }
 
 fn rows(x: &Tensor, g: &Tensor, gamma: &Tensor) -> Result<Vec<Tensor>> {
@@ -17,7 +21,7 @@ fn rows(x: &Tensor, g: &Tensor, gamma: &Tensor) -> Result<Vec<Tensor>> {
     let normal = layer_norm(x, Some(gamma), Some(gamma), &shape, 1e-5)?;
     let (dx, _, _) = layer_norm_backward(g, x, Some(gamma), &shape, 1e-5)?;
     let gradients = [softmax_backward(g, &y, 1)?, log_softmax_backward(g, &log, 1)?, dx];
-    Ok([vec![y, log, normal, mean(x, 1, false)?], gradients.to_vec()].concat())
+    Ok([vec![y, log, normal, mean(x, 1)?], gradients.to_vec()].concat())
 }
 
 /// That parts of what `f` makes of the whole are what it makes of the parts.
@@ -71,9 +75,9 @@ fn a_sum_over_a_large_tensor_has_the_same_bits_however_it_is_read() -> Result<()
         let apart = slice(&apart, 0, 0, 2 * len as i64, 2)?;
         assert!(!apart.is_contiguous());
         for reduce in [sum, mean, max_reduce] {
-            let want = reduce(&apart, Axes::from(..), false)?.to_f64_vec();
+            let want = reduce(&apart, over(..))?.to_f64_vec();
             for count in [1, 2, 3] {
-                let got = threads::with(count, || reduce(&x, Axes::from(..), false))?;
+                let got = threads::with(count, || reduce(&x, over(..)))?;
                 assert_eq!(got.to_f64_vec(), want, "{len} numbers, {count} threads");
             }
         }
@@ -94,16 +98,27 @@ fn every_position_of_a_convolution_with_many_channels_gets_its_bias() -> Result<
     for (images, side) in [(80, 7), (1, 70)] {
         let x = whole(6, &[images, 2, side, side])?;
         for stride in [1, 2] {
-            let plain = conv2d(&x, &weight, None, stride, 1, 1, 1)?;
-            let moved = conv2d(&x, &weight, Some(&bias), stride, 1, 1, 1)?;
+            let plain = conv2d(&x, &weight, None, ConvOptions::new().stride(stride).padding(1))?;
+            let moved =
+                conv2d(&x, &weight, Some(&bias), ConvOptions::new().stride(stride).padding(1))?;
             let want = add(&plain, &column)?;
             assert!(moved.allclose(&want, exact), "{images} × {side}², stride {stride}");
         }
         let x = whole(7, &[images, 1, side, side])?;
         let weight = reshape(&weight, [1, 1024, 3, 3])?;
         let bias = concatenate(&[bias.clone(), bias.clone()], 0)?;
-        let plain = conv_transpose2d(&x, &weight, None, 2, 1, 1, 1, 1)?;
-        let moved = conv_transpose2d(&x, &weight, Some(&bias), 2, 1, 1, 1, 1)?;
+        let plain = conv_transpose2d(
+            &x,
+            &weight,
+            None,
+            ConvOptions::new().stride(2).padding(1).output_padding(1),
+        )?;
+        let moved = conv_transpose2d(
+            &x,
+            &weight,
+            Some(&bias),
+            ConvOptions::new().stride(2).padding(1).output_padding(1),
+        )?;
         let column = reshape(&bias, [1024, 1, 1])?;
         assert!(moved.allclose(&add(&plain, &column)?, exact), "{images} × {side}², transposed");
     }

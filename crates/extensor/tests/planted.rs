@@ -81,7 +81,7 @@ impl Pair {
 
     /// The right gradients.
     fn backward(&self, grad: &Tensor, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        self.pull(&sum(grad, 0, false)?, inputs)
+        self.pull(&sum(grad, 0)?, inputs)
     }
 
     fn pull(&self, grad: &Tensor, inputs: &[Tensor]) -> Result<Vec<Tensor>> {

@@ -101,7 +101,7 @@ fn every_sample_has_the_derivative_that_differences_show() -> Anything {
             let up = call(name, &add(x, &step)?, &sample.params)?;
             let down = call(name, &subtract(x, &step)?, &sample.params)?;
             let slope = divide(&subtract(&up, &down)?, &tensor(2.0 * h))?;
-            let dot = |a: &Tensor, b: &Tensor| sum(&multiply(a, b)?, .., false)?.item::<f64>();
+            let dot = |a: &Tensor, b: &Tensor| sum(&multiply(a, b)?, ..)?.item::<f64>();
             let (by_rule, by_differences) = (dot(&grad, &tangent)?, dot(&g, &slope)?);
             let scale = 1.0 + by_differences.abs();
             assert!(
@@ -123,15 +123,15 @@ fn a_hundred_million_equal_values_sum_to_their_product_within_a_millionth() -> A
     for dtype in [DType::F32, DType::F64] {
         let x = repeated(0.1, 100_000_000, dtype)?;
         let true_sum = item(&repeated(0.1, 1, dtype)?) * 1e8;
-        let total = item(&sum(&x, .., false)?);
+        let total = item(&sum(&x, ..)?);
         assert!((total / true_sum - 1.0).abs() < 1e-6, "{dtype}: {total}");
-        assert!((item(&mean(&x, .., false)?) / 0.1 - 1.0).abs() < 1e-6);
+        assert!((item(&mean(&x, ..)?) / 0.1 - 1.0).abs() < 1e-6);
     }
     let real = Tensor::full([10_000_000], 0.1, DType::F32)?;
-    let total = item(&sum(&real, .., false)?);
+    let total = item(&sum(&real, ..)?);
     assert!((total / (0.1f32 as f64 * 1e7) - 1.0).abs() < 1e-6);
     let columns = reshape(&real, [5_000_000, 2])?;
-    for total in sum(&columns, 0, false)?.to_f64_vec() {
+    for total in sum(&columns, 0)?.to_f64_vec() {
         assert!((total / (0.1f32 as f64 * 5e6) - 1.0).abs() < 1e-6);
     }
     Ok(())
@@ -141,7 +141,7 @@ fn a_hundred_million_equal_values_sum_to_their_product_within_a_millionth() -> A
 fn the_error_of_a_sum_of_f64_does_not_grow_with_its_length() -> Anything {
     for exponent in 3..=7 {
         let n = 10usize.pow(exponent);
-        let total = item(&sum(&repeated(0.1, n, DType::F64)?, .., false)?);
+        let total = item(&sum(&repeated(0.1, n, DType::F64)?, ..)?);
         let true_sum = 0.1 * n as f64;
         assert!((total / true_sum - 1.0).abs() < 4e-15, "{n}: {total}");
     }
@@ -208,21 +208,21 @@ fn results_agree_with_the_definition_for_every_size_near_a_boundary() -> Anythin
         for m in [1, 3, 130, 700] {
             // The same column many times, so that each result is known.
             let wide = broadcast_to(&reshape(&x, [n, 1])?, [n, m])?.contiguous()?;
-            for total_of_column in sum(&wide, 0, false)?.to_f64_vec() {
+            for total_of_column in sum(&wide, 0)?.to_f64_vec() {
                 assert!(near(total_of_column, total), "{n} × {m}");
             }
         }
         let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        assert_eq!(item(&max_reduce(&x, .., false)?), largest);
-        assert_eq!(values[argmax(&x, 0, false)?.item::<i64>()? as usize], largest);
+        assert_eq!(item(&max_reduce(&x, ..)?), largest);
+        assert_eq!(values[argmax(&x, 0)?.item::<i64>()? as usize], largest);
         let mu = total / n as f64;
         let spread = values.iter().map(|v| (v - mu).powi(2)).sum::<f64>() / n as f64;
-        assert!(near(item(&variance(&x, .., 0, false)?), spread), "{n}");
-        assert!(near(item(&std(&x, .., 0, false)?), spread.sqrt()), "{n}");
+        assert!(near(item(&variance(&x, .., 0)?), spread), "{n}");
+        assert!(near(item(&std(&x, .., 0)?), spread.sqrt()), "{n}");
         let exponentials: f64 = values.iter().map(|v| v.exp()).sum();
-        assert!(near(item(&logsumexp(&x, .., false)?), exponentials.ln()), "{n}");
+        assert!(near(item(&logsumexp(&x, ..)?), exponentials.ln()), "{n}");
         let squares: f64 = values.iter().map(|v| v * v).sum();
-        assert!(near(item(&norm(&x, .., false)?), squares.sqrt()), "{n}");
+        assert!(near(item(&norm(&x, ..)?), squares.sqrt()), "{n}");
         let last = cumsum(&x, 0)?.to_f64_vec()[n - 1];
         assert!(near(last, total), "{n}");
     }
@@ -242,8 +242,8 @@ fn nan_in_gives_nan_out() -> Anything {
         assert!(linear || grad[0].is_nan(), "{name}: {grad:?}");
         assert!(grad[3..].iter().all(|v| v.is_finite()), "{name}: {grad:?}");
     }
-    assert_eq!(argmax(&x, 1, false)?.to_vec::<i64>()?, [1, 2]);
-    assert_eq!(argmin(&x, 1, false)?.to_vec::<i64>()?, [1, 0]);
+    assert_eq!(argmax(&x, 1)?.to_vec::<i64>()?, [1, 2]);
+    assert_eq!(argmin(&x, 1)?.to_vec::<i64>()?, [1, 0]);
     assert!(cumsum(&x, 1)?.to_f64_vec()[2].is_nan());
     Ok(())
 }
@@ -251,25 +251,25 @@ fn nan_in_gives_nan_out() -> Anything {
 #[test]
 fn a_sum_of_nothing_is_0_a_mean_nan_a_product_1_and_an_extreme_an_error() -> Anything {
     let x = Tensor::zeros([2, 0], DType::F64)?;
-    assert_eq!(sum(&x, 1, false)?.to_vec::<f64>()?, [0.0, 0.0]);
-    assert!(mean(&x, .., false)?.item::<f64>()?.is_nan());
-    assert_eq!(prod(&x, .., false)?.item::<f64>()?, 1.0);
-    assert_eq!(norm(&x, .., false)?.item::<f64>()?, 0.0);
-    assert_eq!(logsumexp(&x, .., false)?.item::<f64>()?, f64::NEG_INFINITY);
-    assert!(variance(&x, .., 0, false)?.item::<f64>()?.is_nan());
+    assert_eq!(sum(&x, 1)?.to_vec::<f64>()?, [0.0, 0.0]);
+    assert!(mean(&x, ..)?.item::<f64>()?.is_nan());
+    assert_eq!(prod(&x, ..)?.item::<f64>()?, 1.0);
+    assert_eq!(norm(&x, ..)?.item::<f64>()?, 0.0);
+    assert_eq!(logsumexp(&x, ..)?.item::<f64>()?, f64::NEG_INFINITY);
+    assert!(variance(&x, .., 0)?.item::<f64>()?.is_nan());
     let mask = Tensor::zeros([2, 0], DType::Bool)?;
-    assert_eq!(any(&mask, 1, false)?.to_vec::<bool>()?, [false; 2]);
-    assert_eq!(all(&mask, 1, false)?.to_vec::<bool>()?, [true; 2]);
+    assert_eq!(any(&mask, 1)?.to_vec::<bool>()?, [false; 2]);
+    assert_eq!(all(&mask, 1)?.to_vec::<bool>()?, [true; 2]);
     for result in [
-        max_reduce(&x, 1, false),
-        min_reduce(&x, .., true),
-        argmax(&x, 1, false),
-        argmin(&x, None, false),
+        max_reduce(&x, 1),
+        min_reduce(&x, over(..).keepdims(true)),
+        argmax(&x, 1),
+        argmin(&x, None),
     ] {
         assert!(matches!(result, Err(Error::Empty { .. })), "{result:?}");
     }
     // Nothing is asked of an empty axis where there is no result.
-    assert_eq!(max_reduce(&x, 0, false)?.shape(), [0]);
+    assert_eq!(max_reduce(&x, 0)?.shape(), [0]);
     Ok(())
 }
 
@@ -278,13 +278,13 @@ fn ties_share_the_gradient_equally_in_every_dtype() -> Anything {
     for dtype in DType::FLOATS {
         let x = cast(&tensor([1.0, 3.0, 2.0, 3.0]), dtype)?;
         let one = Tensor::scalar_of(1.0, dtype)?;
-        let grad = max_reduce_backward(&one, &x, .., false)?;
+        let grad = max_reduce_backward(&one, &x, ..)?;
         assert_eq!(grad.to_f64_vec(), [0.0, 0.5, 0.0, 0.5]);
-        let grad = min_reduce_backward(&one, &negate(&x)?, .., false)?;
+        let grad = min_reduce_backward(&one, &negate(&x)?, ..)?;
         assert_eq!(grad.to_f64_vec(), [0.0, 0.5, 0.0, 0.5]);
         // More ties than f16 can count.
         let many = Tensor::ones([100_000], dtype)?;
-        let share = item(&max_reduce_backward(&one, &many, .., false)?);
+        let share = item(&max_reduce_backward(&one, &many, ..)?);
         assert!((share / 1e-5 - 1.0).abs() < 0.01, "{dtype}: {share}");
     }
     Ok(())
@@ -294,7 +294,7 @@ fn ties_share_the_gradient_equally_in_every_dtype() -> Anything {
 fn the_gradient_of_a_product_is_right_with_any_number_of_zeros() -> Anything {
     let grad = |values: &[f64]| -> Result<Vec<f64>> {
         let x = tensor(values.to_vec());
-        Ok(prod_backward(&tensor(2.0), &x, &prod(&x, .., false)?, .., false)?.to_f64_vec())
+        Ok(prod_backward(&tensor(2.0), &x, &prod(&x, ..)?, ..)?.to_f64_vec())
     };
     assert_eq!(grad(&[2.0, 0.0, 3.0])?, [0.0, 12.0, 0.0]);
     assert_eq!(grad(&[2.0, 0.0, 0.0])?, [0.0; 3]);
@@ -315,22 +315,22 @@ fn the_gradient_of_a_product_is_right_with_any_number_of_zeros() -> Anything {
 
 #[test]
 fn products_and_norms_leave_the_range_only_if_their_value_does() -> Anything {
-    assert_eq!(item(&prod(&tensor([1e200, 1e200, 0.0]), .., false)?), 0.0);
-    assert_eq!(item(&prod(&tensor([1e200, 1e200, 1e-200, 1e-200]), .., false)?), 1.0);
-    assert_eq!(item(&prod(&tensor([1e30f32; 40]), .., false)?), f64::INFINITY);
-    assert_eq!(item(&norm(&tensor([3e-320, 4e-320]), .., false)?), 5e-320);
-    assert_eq!(item(&norm(&tensor([3e300, 4e300]), .., false)?), 5e300);
-    assert_eq!(item(&norm(&tensor([3e30f32, 4e30]), .., false)?), item(&tensor(5e30f32)));
-    let apart = item(&std(&tensor([1e200, -1e200]), .., 0, false)?);
+    assert_eq!(item(&prod(&tensor([1e200, 1e200, 0.0]), ..)?), 0.0);
+    assert_eq!(item(&prod(&tensor([1e200, 1e200, 1e-200, 1e-200]), ..)?), 1.0);
+    assert_eq!(item(&prod(&tensor([1e30f32; 40]), ..)?), f64::INFINITY);
+    assert_eq!(item(&norm(&tensor([3e-320, 4e-320]), ..)?), 5e-320);
+    assert_eq!(item(&norm(&tensor([3e300, 4e300]), ..)?), 5e300);
+    assert_eq!(item(&norm(&tensor([3e30f32, 4e30]), ..)?), item(&tensor(5e30f32)));
+    let apart = item(&std(&tensor([1e200, -1e200]), .., 0)?);
     assert!((apart / 1e200 - 1.0).abs() < 1e-15, "{apart}");
     let big = [1e308, 1e308, -1e308, -1e308, 1.0];
     let mut many: Vec<f64> = Vec::new();
     for value in big {
         many.extend_from_slice(&[value; 50]);
     }
-    assert!(!item(&sum(&tensor(many.clone()), .., false)?).is_nan());
-    assert_eq!(item(&mean(&tensor([1.5e308, 1.5e308]), .., false)?), 1.5e308);
-    assert_eq!(item(&sum(&tensor([f64::INFINITY, 1.0]), .., false)?), f64::INFINITY);
+    assert!(!item(&sum(&tensor(many.clone()), ..)?).is_nan());
+    assert_eq!(item(&mean(&tensor([1.5e308, 1.5e308]), ..)?), 1.5e308);
+    assert_eq!(item(&sum(&tensor([f64::INFINITY, 1.0]), ..)?), f64::INFINITY);
     Ok(())
 }
 
@@ -343,15 +343,15 @@ fn logsumexp_is_exact_at_the_infinities_and_for_large_numbers() -> Anything {
         ([low, 3.0, low], 3.0),
         ([1e4, -1e4, -1e4], 1e4),
     ] {
-        assert_eq!(item(&logsumexp(&tensor(x), .., false)?), want, "{x:?}");
-        let grad = logsumexp_backward(&tensor(1.0), &tensor(x), .., false)?.to_f64_vec();
+        assert_eq!(item(&logsumexp(&tensor(x), ..)?), want, "{x:?}");
+        let grad = logsumexp_backward(&tensor(1.0), &tensor(x), ..)?.to_f64_vec();
         assert!((grad.iter().sum::<f64>() - 1.0).abs() < 1e-15, "{x:?}: {grad:?}");
     }
     // The weights of large numbers are those of their differences, in every precision.
     for dtype in DType::FLOATS {
         let x = cast(&tensor([2048.0, 2064.0, 2048.0]), dtype)?;
         let one = Tensor::scalar_of(1.0, dtype)?;
-        let grad = logsumexp_backward(&one, &x, .., false)?.to_f64_vec();
+        let grad = logsumexp_backward(&one, &x, ..)?.to_f64_vec();
         let small = (-16f64).exp() / (1.0 + 2.0 * (-16f64).exp());
         assert!((grad[0] / small - 1.0).abs() < 0.1, "{dtype}: {grad:?}");
     }
@@ -363,14 +363,14 @@ fn equal_numbers_have_finite_gradients_of_std_and_zeros_of_norm() -> Anything {
     for dtype in DType::FLOATS {
         let x = cast(&tensor([0.1; 4]), dtype)?;
         let g = Tensor::scalar_of(1e4, dtype)?;
-        let y = std(&x, .., 0, false)?;
-        let grad = std_backward(&g, &x, &y, .., 0, false)?;
+        let y = std(&x, .., 0)?;
+        let grad = std_backward(&g, &x, &y, .., 0)?;
         assert!(grad.to_f64_vec().iter().all(|v| v.is_finite()), "{dtype}");
         let zeros = x.zeros_like()?;
-        let grad = norm_backward(&g, &zeros, &norm(&zeros, .., false)?, .., false)?;
+        let grad = norm_backward(&g, &zeros, &norm(&zeros, ..)?, ..)?;
         assert_eq!(grad.to_f64_vec(), [0.0; 4]);
         let tiny = cast(&tensor([1e-7, 0.0, 0.0, 0.0]), dtype)?;
-        let grad = norm_backward(&g, &tiny, &norm(&tiny, .., false)?, .., false)?;
+        let grad = norm_backward(&g, &tiny, &norm(&tiny, ..)?, ..)?;
         assert!(grad.to_f64_vec().iter().all(|v| v.is_finite()), "{dtype}");
     }
     Ok(())
@@ -379,27 +379,27 @@ fn equal_numbers_have_finite_gradients_of_std_and_zeros_of_norm() -> Anything {
 #[test]
 fn variance_of_numbers_far_from_zero_keeps_its_digits_and_so_does_its_gradient() -> Anything {
     let x = tensor([1e8 + 4.0, 1e8 + 7.0, 1e8 + 13.0, 1e8 + 16.0]);
-    assert_eq!(item(&variance(&x, .., 1, false)?), 30.0);
+    assert_eq!(item(&variance(&x, .., 1)?), 30.0);
     let x = tensor([10000f32, 10001.0, 10002.0]);
-    let grad = variance_backward(&tensor(1f32), &x, .., 0, false)?;
+    let grad = variance_backward(&tensor(1f32), &x, .., 0)?;
     assert_eq!(grad.to_vec::<f32>()?, [-2.0 / 3.0, 0.0, 2.0 / 3.0]);
-    assert!(item(&variance(&tensor([1.0]), .., 1, false)?).is_nan());
-    assert!(item(&std(&tensor([1.0, 2.0]), .., 3, false)?).is_nan());
+    assert!(item(&variance(&tensor([1.0]), .., 1)?).is_nan());
+    assert!(item(&std(&tensor([1.0, 2.0]), .., 3)?).is_nan());
     Ok(())
 }
 
 #[test]
 fn reduced_precisions_accumulate_in_more_and_round_once() -> Anything {
     let x = Tensor::ones([4097], DType::F16)?;
-    assert_eq!(sum(&x, .., false)?.item::<f16>()?, f16::from_f32(4097.0));
+    assert_eq!(sum(&x, ..)?.item::<f16>()?, f16::from_f32(4097.0));
     let x = Tensor::ones([1000], DType::BF16)?;
-    assert_eq!(sum(&x, .., false)?.item::<bf16>()?, bf16::from_f32(1000.0));
+    assert_eq!(sum(&x, ..)?.item::<bf16>()?, bf16::from_f32(1000.0));
     let x = Tensor::full([4, 70_000], 1.0, DType::F16)?;
-    assert_eq!(mean(&x, 1, false)?.to_vec::<f16>()?, [f16::ONE; 4]);
+    assert_eq!(mean(&x, 1)?.to_vec::<f16>()?, [f16::ONE; 4]);
     let y = cumsum(&Tensor::ones([3000], DType::F16)?, 0)?;
     assert_eq!(y.to_vec::<f16>()?[2999], f16::from_f32(3000.0));
     let x = Tensor::full([300], 300.0, DType::F16)?;
-    let length = item(&norm(&x, .., false)?);
+    let length = item(&norm(&x, ..)?);
     assert!((length / (300.0 * 300f64.sqrt()) - 1.0).abs() < 1e-3);
     Ok(())
 }
@@ -407,21 +407,21 @@ fn reduced_precisions_accumulate_in_more_and_round_once() -> Anything {
 #[test]
 fn whole_numbers_keep_their_type_and_wrap_around() -> Anything {
     let x = tensor([[100i8, 100], [-100, 27]]);
-    assert_eq!(sum(&x, 1, false)?.to_vec::<i8>()?, [-56, -73]);
-    assert_eq!(max_reduce(&x, 0, false)?.to_vec::<i8>()?, [100, 100]);
-    assert_eq!(min_reduce(&x, .., false)?.item::<i8>()?, -100);
+    assert_eq!(sum(&x, 1)?.to_vec::<i8>()?, [-56, -73]);
+    assert_eq!(max_reduce(&x, 0)?.to_vec::<i8>()?, [100, 100]);
+    assert_eq!(min_reduce(&x, ..)?.item::<i8>()?, -100);
     assert_eq!(cumsum(&x, 1)?.to_vec::<i8>()?, [100, -56, -100, -73]);
     let x = tensor([3u64, 5, u64::MAX]);
-    assert_eq!(sum(&x, .., false)?.item::<u64>()?, 7);
-    assert_eq!(prod(&x, .., false)?.item::<u64>()?, 0u64.wrapping_sub(15));
-    assert_eq!(max_reduce(&x, .., false)?.item::<u64>()?, u64::MAX);
-    assert_eq!(argmax(&x, 0, false)?.item::<i64>()?, 2);
+    assert_eq!(sum(&x, ..)?.item::<u64>()?, 7);
+    assert_eq!(prod(&x, ..)?.item::<u64>()?, 0u64.wrapping_sub(15));
+    assert_eq!(max_reduce(&x, ..)?.item::<u64>()?, u64::MAX);
+    assert_eq!(argmax(&x, 0)?.item::<i64>()?, 2);
     for dtype in DType::INTS {
         let x = cast(&tensor([4.0, 1.0, 3.0]), dtype)?;
         for name in ["sum", "prod", "max_reduce", "min_reduce"] {
             assert_eq!(call(name, &x, &Params::new())?.dtype(), dtype, "{name}");
         }
-        assert_eq!(sum(&x, .., false)?.to_f64_vec(), [8.0]);
+        assert_eq!(sum(&x, ..)?.to_f64_vec(), [8.0]);
         assert!(sum_of_gradient_is_refused(&x), "{dtype}");
     }
     Ok(())
@@ -429,27 +429,27 @@ fn whole_numbers_keep_their_type_and_wrap_around() -> Anything {
 
 fn sum_of_gradient_is_refused(x: &Tensor) -> bool {
     let one = Tensor::ones([0usize; 0], x.dtype());
-    let refused = one.and_then(|one| max_reduce_backward(&one, x, .., false));
+    let refused = one.and_then(|one| max_reduce_backward(&one, x, ..));
     matches!(refused, Err(Error::NotDifferentiable { .. }))
 }
 
 #[test]
 fn axes_may_be_none_one_many_or_negative_and_kept() -> Anything {
     let x = Key::new(1).normal([2, 3, 4], DType::F64)?;
-    assert_eq!(sum(&x, .., false)?.shape(), []);
-    assert_eq!(sum(&x, .., true)?.shape(), [1, 1, 1]);
-    assert_eq!(sum(&x, [0, -1], false)?.shape(), [3]);
-    assert_eq!(sum(&x, [0, -1], true)?.shape(), [1, 3, 1]);
+    assert_eq!(sum(&x, ..)?.shape(), []);
+    assert_eq!(sum(&x, over(..).keepdims(true))?.shape(), [1, 1, 1]);
+    assert_eq!(sum(&x, [0, -1])?.shape(), [3]);
+    assert_eq!(sum(&x, over([0, -1]).keepdims(true))?.shape(), [1, 3, 1]);
     let none: [i64; 0] = [];
-    assert_eq!(bits(&sum(&x, none, false)?), bits(&x));
-    assert_eq!(argmax(&x, -2, true)?.shape(), [2, 1, 4]);
-    assert_eq!(argmax(&x, None, true)?.shape(), [1, 1, 1]);
+    assert_eq!(bits(&sum(&x, none)?), bits(&x));
+    assert_eq!(argmax(&x, over(-2).keepdims(true))?.shape(), [2, 1, 4]);
+    assert_eq!(argmax(&x, over(None).keepdims(true))?.shape(), [1, 1, 1]);
     let scalar = tensor(2.0);
     for name in FOLDS {
         assert_eq!(call(name, &scalar, &Params::new())?.shape(), [], "{name}");
     }
-    assert_eq!(argmin(&scalar, None, false)?.item::<i64>()?, 0);
-    let grad = sum_backward(&tensor([1.0, 2.0, 3.0]), &[2, 3, 4], [0, 2], false)?;
+    assert_eq!(argmin(&scalar, None)?.item::<i64>()?, 0);
+    let grad = sum_backward(&tensor([1.0, 2.0, 3.0]), &[2, 3, 4], [0, 2])?;
     assert_eq!(grad.shape(), [2, 3, 4]);
     assert_eq!(grad.strides(), [0, 1, 0]);
     Ok(())
@@ -485,10 +485,10 @@ fn every_bad_call_is_refused_with_the_sentence_that_the_record_promises() -> Any
         }
     }
     let x = Tensor::ones([2, 3], DType::F64)?;
-    let wrong = max_reduce_backward(&x, &x, 0, false).unwrap_err().to_string();
+    let wrong = max_reduce_backward(&x, &x, 0).unwrap_err().to_string();
     assert_eq!(wrong, "max_reduce_backward: grad_output has shape [2, 3], expected [3]");
     let y = Tensor::ones([1, 3], DType::F64)?;
-    let wrong = norm_backward(&y, &x, &y, 0, false).unwrap_err().to_string();
+    let wrong = norm_backward(&y, &x, &y, 0).unwrap_err().to_string();
     assert!(wrong.contains("output has shape [1, 3], expected [3]"), "{wrong}");
     Ok(())
 }
@@ -498,7 +498,7 @@ fn a_mean_is_right_where_the_sum_of_many_overflows() -> Anything {
     // Enough numbers for several threads, along either axis and both.
     let x = Tensor::full([1009, 211], 1.5e308, DType::F64)?;
     for axes in [Axes::from(..), Axes::from(0), Axes::from(1)] {
-        let means = mean(&x, axes, false)?;
+        let means = mean(&x, axes)?;
         for m in means.to_vec::<f64>()? {
             assert!((m / 1.5e308 - 1.0).abs() < 1e-14, "{m:e}");
         }

@@ -4,11 +4,14 @@
 use extensor::autodiff::{custom_vjp, grad, jvp, vjp, zip_map};
 use extensor::operation::{Backward, Forward, Grads, Outputs, Spec, Specs, apply};
 use extensor::record::{Class, Input, Needs, Record};
-use extensor::{DType, Operation, Result, Tensor, batch_norm2d, exp, negate, split, sum, tensor};
+use extensor::{
+    BatchNormOptions, DType, Operation, Result, Tensor, batch_norm2d, exp, negate, split, sum,
+    tensor,
+};
 use std::cell::RefCell;
 
 fn total(y: &Tensor) -> Result<Tensor> {
-    sum(y, .., false)
+    sum(y, ..)
 }
 
 #[test]
@@ -104,7 +107,12 @@ fn statistics_beside_a_result_are_not_differentiated() -> Result<()> {
     let seen = RefCell::new(Vec::new());
     let (one, zero) = (tensor([1.0, 1.0]), tensor([0.0, 0.0]));
     let f = |x: &Tensor| {
-        let found = batch_norm2d(x, &one, &zero, Some((&zero, &one)), true, 0.5, 0.0)?;
+        let found = batch_norm2d(
+            x,
+            &one,
+            &zero,
+            BatchNormOptions::new().running(Some((&zero, &one))).momentum(0.5).eps(0.0),
+        )?;
         assert!(found.output.is_traced());
         let [a, b] = [found.running_mean, found.running_var];
         seen.borrow_mut().extend([a, b, found.saved_mean, found.saved_rstd]);

@@ -3,9 +3,9 @@
 
 use extensor::autodiff::{Tree, leaves, value_and_grad};
 use extensor::nn::models::{Gpt, GptConfig, LeNet5};
-use extensor::nn::{Conv2d, ConvOptions, Mode, Model, class_loss};
+use extensor::nn::{Conv2d, Mode, Model, class_loss};
 use extensor::precision::{LossScale, Policy, step};
-use extensor::{DType, Key, Result, Tensor, tensor};
+use extensor::{ConvOptions, DType, Key, Result, Tensor, tensor};
 
 /// Compares what `f` gives on one thread and on others, bit for bit.
 fn the_same_on_any_number(what: &str, f: impl Fn() -> Result<Vec<Tensor>>) {
@@ -78,7 +78,7 @@ fn convolutions_have_the_same_bits_on_any_number_of_threads() {
             the_same_on_any_number(&what, || {
                 let f = |(layer, x): &(Conv2d, Tensor)| {
                     let y = layer.forward(x)?;
-                    extensor::sum(&extensor::multiply(&y, &y)?, .., false)
+                    extensor::sum(&extensor::multiply(&y, &y)?, ..)
                 };
                 let (y, grads) = value_and_grad(f, &(layer.clone(), x.clone()))?;
                 Ok(together(y, &grads))

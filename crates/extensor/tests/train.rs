@@ -445,7 +445,7 @@ fn an_optimiser_is_chosen_at_run_time_and_the_loss_falls() {
         let state = State::new(line, &*optimizer, Key::new(1)).unwrap();
         let f = |line: &Line, batch: &Batch, _: &Mode| {
             let logits = extensor::linear(&batch.inputs, &line.weight, None)?;
-            let loss = cross_entropy(&logits, &batch.targets, 0.0, Reduce::Mean)?;
+            let loss = cross_entropy(&logits, &batch.targets, Reduce::Mean)?;
             Ok((loss, Measured { metrics: vec![], model: None }))
         };
         struct Losses(Vec<f64>);

@@ -25,7 +25,7 @@ fn steps(count: usize) -> Result<usize> {
     for _ in 0..count {
         let loss = |model: &Vec<Tensor>| {
             let y = model.iter().try_fold(x.clone(), |x, w| layer(w, &x))?;
-            mean(&square(&y)?, .., false)
+            mean(&square(&y)?, ..)
         };
         let (_, grads) = value_and_grad(loss, &model)?;
         model = zip_map(&model, &grads, |w, g| subtract(w, &(g * &rate)))?;
@@ -50,13 +50,11 @@ fn memory_is_flat_over_steps_and_checkpoints_save_it() -> Result<()> {
     let layers = layers.to_vec();
     let x = Key::new(3).normal([4096, 128], DType::F32)?;
     let before = status("VmRSS");
-    let saved = grad(
-        |l: &Vec<Tensor>| mean(&checkpoint_sequential(layer, l, &x, None)?, .., false),
-        &layers,
-    )?;
+    let saved =
+        grad(|l: &Vec<Tensor>| mean(&checkpoint_sequential(layer, l, &x, None)?, ..), &layers)?;
     let checkpointed = status("VmHWM") - before;
     let plain = grad(
-        |l: &Vec<Tensor>| mean(&l.iter().try_fold(x.clone(), |x, w| layer(w, &x))?, .., false),
+        |l: &Vec<Tensor>| mean(&l.iter().try_fold(x.clone(), |x, w| layer(w, &x))?, ..),
         &layers,
     )?;
     let whole = status("VmHWM") - before;

@@ -127,9 +127,9 @@ fn threads_for(Dims { m, k, n }: Dims) -> usize {
     if work < PARALLEL { 1 } else { par::threads() }
 }
 
-/// Whether each task packs the rows of A that it needs.
+/// Whether each task packs the rows of A that it needs: of two threads, neither would save much.
 fn packed_by_each<R: Real>(a: &Strided<R>, dims: Dims) -> bool {
-    a.depth_stride != 1 && a.lane_stride == 1 && threads_for(dims) > 1
+    a.depth_stride != 1 && a.lane_stride == 1 && threads_for(dims) > 2
 }
 
 /// Makes a wide copy of a block.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// use extensor::{autodiff::{checkpoint, grad}, exp, sum, tensor};
-/// let f = |x: &_| sum(&exp(&exp(x)?)?, .., false);
+/// let f = |x: &_| sum(&exp(&exp(x)?)?, ..);
 /// let x = tensor([0.5, -1.0]);
 /// let plain = grad(f, &x)?;
 /// let again = grad(|x| checkpoint(f, x), &x)?;

@@ -167,7 +167,7 @@ fn expect_float(op: &'static str, path: &Path<'_>, x: &Tensor) -> Result<()> {
 /// ```
 /// use extensor::{autodiff::grad, sum, tensor};
 /// let x = tensor([1.0, 2.0, 3.0]);
-/// let dx = grad(|x| sum(&(x * x), .., false), &x)?;
+/// let dx = grad(|x| sum(&(x * x), ..), &x)?;
 /// assert_eq!(dx.to_vec::<f64>()?, [2.0, 4.0, 6.0]);
 ///
 /// // Of any order: the third derivative of x⁴ is 24x.
@@ -184,7 +184,7 @@ pub fn grad<A: Tree>(f: impl FnOnce(&A) -> Result<Tensor>, args: &A) -> Result<A
 /// ```
 /// use extensor::{autodiff::value_and_grad, sum, tensor};
 /// let model = (tensor([1.0, 2.0]), tensor(0.5)); // any tree: a tuple, a vector, a struct, …
-/// let (loss, grads) = value_and_grad(|(w, b)| sum(&(w * b), .., false), &model)?;
+/// let (loss, grads) = value_and_grad(|(w, b)| sum(&(w * b), ..), &model)?;
 /// assert_eq!(loss.item::<f64>()?, 1.5);
 /// assert_eq!(grads.0.to_vec::<f64>()?, [0.5, 0.5]);
 /// assert_eq!(grads.1.item::<f64>()?, 3.0);
@@ -285,7 +285,7 @@ impl<A: Tree, B: Tree> Linearized<A, B> {
 /// ```
 /// use extensor::{autodiff::hvp, sum, tensor};
 /// let x = tensor([1.0, 2.0]);
-/// let hv = hvp(|x| sum(&(x * x * x), .., false), &x, &tensor([1.0, 1.0]))?;
+/// let hv = hvp(|x| sum(&(x * x * x), ..), &x, &tensor([1.0, 1.0]))?;
 /// assert_eq!(hv.to_vec::<f64>()?, [6.0, 12.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -374,7 +374,7 @@ fn basis(x: &Tensor, k: usize) -> Result<Tensor> {
 ///
 /// ```
 /// use extensor::{autodiff::hessian, prod, tensor};
-/// let h = hessian(|x| prod(x, .., false), &tensor([2.0, 3.0]))?;
+/// let h = hessian(|x| prod(x, ..), &tensor([2.0, 3.0]))?;
 /// assert_eq!(h.to_vec::<f64>()?, [0.0, 1.0, 1.0, 0.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```

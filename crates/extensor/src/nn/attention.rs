@@ -3,7 +3,7 @@
 //! It knows how projections are cut into heads; who looks at whom is the operation's concern.
 
 use super::{Linear, bad, init};
-use crate::{DType, Error, Key, Result, Tensor, Tree, ops};
+use crate::{AttentionOptions, DType, Error, Key, Result, Tensor, Tree, ops};
 
 /// Attention with several heads: queries, keys and values are projected, cut into heads, averaged by
 /// [`scaled_dot_product_attention`](crate::scaled_dot_product_attention) and projected again.
@@ -96,7 +96,12 @@ impl MultiHeadAttention {
             }
         }
         let [q, k, v] = [&heads[0], &heads[1], &heads[2]];
-        let found = ops::scaled_dot_product_attention(q, k, v, mask, causal, None)?;
+        let found = ops::scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            AttentionOptions::new().mask(mask).causal(causal),
+        )?;
         let joined = ops::transpose(&found, [0, 2, 1, 3])?;
         self.out_proj.forward(&ops::reshape(&joined, query.shape())?)
     }

@@ -15,7 +15,7 @@
 //! let (loss, grads) = value_and_grad(
 //!     |model: &Mlp| {
 //!         let logits = model.forward(&x, &Mode::Training(Key::new(2)))?.logits;
-//!         cross_entropy(&logits, &labels, 0.0, Reduce::Mean)
+//!         cross_entropy(&logits, &labels, Reduce::Mean)
 //!     },
 //!     &model,
 //! )?;
@@ -34,7 +34,7 @@ mod sequential;
 mod simple;
 
 pub use attention::MultiHeadAttention;
-pub use conv::{Conv1d, Conv2d, ConvOptions, ConvTranspose2d};
+pub use conv::{Conv1d, Conv2d, ConvTranspose2d};
 pub use linear::{Embedding, Linear};
 pub use norm::{BatchNorm2d, GroupNorm, LayerNorm, RMSNorm};
 pub use sequential::{Layer, Sequential};
@@ -42,7 +42,7 @@ pub use simple::{
     Activation, AdaptiveAvgPool, AvgPool2d, Dropout, Flatten, GlobalAvgPool, MaxPool2d,
 };
 
-use crate::{Key, Reduce, Result, Tensor, Tree, ops};
+use crate::{CrossEntropyOptions, Key, Reduce, Result, Tensor, Tree, ops};
 
 /// What a network is computed for: the only thing that makes layers such as dropout and batch
 /// normalisation behave in one way or the other.
@@ -119,9 +119,17 @@ pub fn class_loss(logits: &Tensor, targets: &Tensor, label_smoothing: f64) -> Re
             // Not -1, which says nothing of an empty batch.
             let logits = ops::reshape(logits, [targets.len(), classes])?;
             let targets = ops::reshape(targets, [targets.len()])?;
-            ops::cross_entropy(&logits, &targets, label_smoothing, reduce)
+            ops::cross_entropy(
+                &logits,
+                &targets,
+                CrossEntropyOptions::new().label_smoothing(label_smoothing).reduction(reduce),
+            )
         }
-        _ => ops::cross_entropy(logits, targets, label_smoothing, reduce),
+        _ => ops::cross_entropy(
+            logits,
+            targets,
+            CrossEntropyOptions::new().label_smoothing(label_smoothing).reduction(reduce),
+        ),
     }
 }
 

@@ -3,7 +3,7 @@
 //! They know their parameters and running statistics; the arithmetic is that of the operations.
 
 use super::{Mode, bad};
-use crate::{DType, Result, Shape, Tensor, Tree, ops};
+use crate::{BatchNormOptions, DType, Result, Shape, Tensor, Tree, ops};
 
 /// [`batch_norm2d`](crate::batch_norm2d) with its parameters and running statistics: each channel of
 /// `[N, C, H, W]` or `[N, C]` normalised over the whole batch.
@@ -74,7 +74,16 @@ impl BatchNorm2d {
     pub fn forward(&self, x: &Tensor, mode: &Mode) -> Result<(Tensor, BatchNorm2d)> {
         let running = Some((&self.running_mean, &self.running_var));
         let (weight, bias, training) = (&self.weight, &self.bias, mode.is_training());
-        let found = ops::batch_norm2d(x, weight, bias, running, training, self.momentum, self.eps)?;
+        let found = ops::batch_norm2d(
+            x,
+            weight,
+            bias,
+            BatchNormOptions::new()
+                .running(running)
+                .training(training)
+                .momentum(self.momentum)
+                .eps(self.eps),
+        )?;
         if !training {
             return Ok((found.output, self.clone()));
         }

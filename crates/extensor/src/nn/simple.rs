@@ -3,7 +3,7 @@
 //! Each is an operation and its settings, as a value that can stand in a list of layers.
 
 use super::Mode;
-use crate::{Pair, Result, Tensor, Tree, ops};
+use crate::{Approximate, Pair, PoolOptions, Result, Tensor, Tree, ops};
 
 /// A function of each number, or along an axis.
 ///
@@ -63,8 +63,8 @@ impl Activation {
             Activation::LeakyRelu(slope) => ops::leaky_relu(x, slope),
             Activation::Elu(alpha) => ops::elu(x, alpha),
             Activation::Selu => ops::selu(x),
-            Activation::Gelu => ops::gelu(x, false),
-            Activation::GeluTanh => ops::gelu(x, true),
+            Activation::Gelu => ops::gelu(x, Approximate::None),
+            Activation::GeluTanh => ops::gelu(x, Approximate::Tanh),
             Activation::Swish => ops::swish(x),
             Activation::Mish => ops::mish(x),
             Activation::HardSwish => ops::hard_swish(x),
@@ -113,45 +113,38 @@ impl Dropout {
     }
 }
 
-/// How the windows of a pooling layer lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Window {
-    size: Pair,
-    stride: Option<[usize; 2]>,
-    padding: Pair,
-}
-
 macro_rules! pooling {
     ($(#[$doc:meta])* $name:ident, $op:ident, $what:literal) => {
         $(#[$doc])*
         #[derive(Tree, Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name {
+            /// How the windows lie.
             #[tree(static)]
-            window: Window,
+            pub options: PoolOptions,
         }
 
         impl $name {
             /// Windows of this size, next to each other.
-            pub fn new(size: impl Into<Pair>) -> $name {
-                let window = Window { size: size.into(), stride: None, padding: 0.into() };
-                $name { window }
+            pub fn new(kernel_size: impl Into<Pair>) -> $name {
+                $name { options: PoolOptions::new(kernel_size) }
             }
 
             /// With windows so far apart, vertically and horizontally.
-            pub fn stride(self, stride: [usize; 2]) -> $name {
-                $name { window: Window { stride: Some(stride), ..self.window } }
+            #[must_use]
+            pub fn stride(self, stride: impl Into<Pair>) -> $name {
+                $name { options: self.options.stride(stride) }
             }
 
             /// With so much padding around an image.
+            #[must_use]
             pub fn padding(self, padding: impl Into<Pair>) -> $name {
-                $name { window: Window { padding: padding.into(), ..self.window } }
+                $name { options: self.options.padding(padding) }
             }
 
             #[doc = $what]
             #[track_caller]
             pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-                let Window { size, stride, padding } = self.window;
-                ops::$op(x, size, stride, padding)
+                ops::$op(x, self.options)
             }
         }
     };
@@ -211,13 +204,14 @@ impl GlobalAvgPool {
 #[derive(Tree, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveAvgPool {
     /// Height and width of the result.
-    pub size: [usize; 2],
+    #[tree(static)]
+    pub size: Pair,
 }
 
 impl AdaptiveAvgPool {
     /// To planes of this height and width.
-    pub fn new(size: [usize; 2]) -> AdaptiveAvgPool {
-        AdaptiveAvgPool { size }
+    pub fn new(size: impl Into<Pair>) -> AdaptiveAvgPool {
+        AdaptiveAvgPool { size: size.into() }
     }
 
     /// The averages of windows that cover each plane as evenly as possible.

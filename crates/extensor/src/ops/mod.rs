@@ -8,6 +8,7 @@ mod accuracy;
 pub(crate) mod calculus;
 pub mod catalogue;
 pub mod operation;
+mod options;
 pub mod params;
 pub(crate) mod pointwise;
 pub mod record;

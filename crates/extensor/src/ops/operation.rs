@@ -8,7 +8,7 @@ use super::pointwise::{Times, map_real};
 use super::record::{Class, Record};
 use super::reduction::wide;
 use crate::interrupt::stoppable;
-use crate::{Axes, DType, Error, Result, Shape, Tensor, autodiff, debug, ops};
+use crate::{Axes, DType, Error, Result, Shape, Tensor, autodiff, debug, ops, over};
 use extensor_kernels::map::Formulas;
 use smallvec::{SmallVec, smallvec};
 use std::fmt::Debug;
@@ -343,7 +343,7 @@ pub(crate) fn reduce_to_shape(op: &'static str, grad: &Tensor, shape: &Shape) ->
             _ => return Err(mismatch()),
         }
     }
-    let summed = ops::sum(grad, &axes[..], false)?;
+    let summed = ops::sum(grad, &axes[..])?;
     ops::reshape(&summed, shape)
 }
 
@@ -422,7 +422,7 @@ pub fn forward_derivative(
                         Spec { shape: weights.shape().clone(), dtype: wide(weights.dtype()) };
                     let terms = map_real(record.name, &Formulas(Times), [&weights, tangent], spec)?;
                     let (axes, keepdims) = op.reduces().unwrap_or((&Axes::All, false));
-                    let along = ops::sum(&terms, axes.clone(), keepdims)?;
+                    let along = ops::sum(&terms, over(axes.clone()).keepdims(keepdims))?;
                     accumulate(0, ops::cast(&along, outputs[0].dtype())?)?;
                 }
             }

@@ -20,7 +20,7 @@
 //! let mut last = f64::INFINITY;
 //! for _ in 0..200 {
 //!     let (loss, grads) = value_and_grad(
-//!         |(w, b)| sum(&square(&subtract(&(w + b), &target)?)?, .., false),
+//!         |(w, b)| sum(&square(&subtract(&(w + b), &target)?)?, ..),
 //!         &model,
 //!     )?;
 //!     (model, state) = optimizer.update(model, &grads, state)?;

@@ -25,7 +25,7 @@ pub(crate) use dtype::{match_bits, match_float, match_int};
 pub use error::{Error, Result};
 pub(crate) use layout::Layout;
 pub use random::Key;
-pub use shape::{Axes, Integers, Shape};
+pub use shape::{Axes, Integers, Over, Shape, over};
 pub(crate) use shape::{Strides, axis_index, broadcast};
 pub(crate) use storage::{Storage, expect_room, with_room};
 

@@ -61,7 +61,7 @@ macro_rules! operator {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: f64) -> Tensor {
-                (&self).$method(other)
+                $trait::$method(&self, other)
             }
         }
         impl $trait<&Tensor> for f64 {

@@ -211,6 +211,49 @@ impl Axes {
     }
 }
 
+/// What a reduction goes over: axes, and whether they stay with size 1.
+///
+/// Wherever one is taken, an axis is too, or a list of them, or `..` for all; [`over`] is for those
+/// that are to stay.
+///
+/// ```
+/// use extensor::{over, tensor};
+/// let x = tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(x.sum(..)?.item::<f64>()?, 10.0);
+/// assert_eq!(x.sum(-1)?.to_vec::<f64>()?, [3.0, 7.0]);
+/// assert_eq!(x.sum(over(-1).keepdims(true))?.shape(), [2, 1]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Over {
+    /// The axes that are reduced.
+    pub axes: Axes,
+    /// Whether they stay, with size 1, so that the result broadcasts against the input.
+    pub keepdims: bool,
+}
+
+impl Over {
+    /// With or without the reduced axes, as axes of size 1.
+    #[must_use]
+    pub fn keepdims(self, keepdims: bool) -> Over {
+        Over { keepdims, ..self }
+    }
+}
+
+/// The axes that a reduction goes over, for options to be added; see [`Over`].
+pub fn over(axis: impl Into<Over>) -> Over {
+    axis.into()
+}
+
+impl<A> From<A> for Over
+where
+    Axes: From<A>,
+{
+    fn from(axes: A) -> Over {
+        Over { axes: axes.into(), keepdims: false }
+    }
+}
+
 impl From<Option<&[i64]>> for Axes {
     fn from(axes: Option<&[i64]>) -> Axes {
         axes.map_or(Axes::All, |list| Axes::List(SmallVec::from_slice(list)))

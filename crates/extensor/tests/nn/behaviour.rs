@@ -4,7 +4,7 @@ use super::values::{filled, inputs, tokens};
 use extensor::autodiff::{leaves, value_and_grad_with_aux};
 use extensor::nn::models::{Gpt, GptConfig, LeNet5, Mlp, ResNet};
 use extensor::nn::*;
-use extensor::{DType, Key, Tensor, tensor};
+use extensor::{ConvOptions, DType, Key, Tensor, tensor};
 
 fn key() -> Key {
     Key::new(5)

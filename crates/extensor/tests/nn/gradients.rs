@@ -5,7 +5,7 @@ use super::values::{filled, inputs, tokens};
 use extensor::check::{Options, assert_grad};
 use extensor::nn::models::{Gpt, GptConfig, LeNet5, Mlp, ResNet};
 use extensor::nn::*;
-use extensor::{Key, Result, Tensor, Tree};
+use extensor::{ConvOptions, Key, Result, Tensor, Tree};
 
 fn key() -> Key {
     Key::new(5)

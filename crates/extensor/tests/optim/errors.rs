@@ -112,7 +112,7 @@ fn a_parameter_of_whole_numbers_or_under_differentiation_is_an_error() {
         |x: &Tensor| {
             let state = adam.init(&tensor([1.0]))?;
             let (y, _) = adam.update(tensor([1.0]), x, state)?;
-            sum(&y, .., false)
+            sum(&y, ..)
         },
         &tensor([1.0]),
     );

@@ -118,8 +118,7 @@ fn a_training_loop_updates_in_place() -> Result<()> {
     let mut state = optimiser.init(&now)?;
     let before = [address(&now.weight), address(&now.bias)];
     for _ in 0..3 {
-        let loss =
-            |m: &Model| mean(&square(&linear(&(&x + &m.bias), &m.weight, None)?)?, .., false);
+        let loss = |m: &Model| mean(&square(&linear(&(&x + &m.bias), &m.weight, None)?)?, ..);
         let (_, grads) = value_and_grad(loss, &now)?;
         (now, state) = optimiser.update(now, &grads, state)?;
         assert_eq!([address(&now.weight), address(&now.bias)], before);

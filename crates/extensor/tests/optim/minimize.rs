@@ -10,7 +10,7 @@ fn rosenbrock(x: &Tensor) -> Result<Tensor> {
     let (here, next) = (slice(x, 0, 0, -1, 1)?, slice(x, 0, 1, None, 1)?);
     let valley = square(&subtract(&next, &square(&here)?)?)?;
     let along = square(&subtract(&tensor(1.0), &here)?)?;
-    sum(&add(&multiply(&tensor(100.0), &valley)?, &along)?, .., false)
+    sum(&add(&multiply(&tensor(100.0), &valley)?, &along)?, ..)
 }
 
 /// The usual start for two variables; for more, from where no path leads to the function's other
@@ -60,10 +60,7 @@ fn a_tree_is_minimised_and_its_buffers_stay() -> Result<()> {
     };
     let f = |m: &Model| {
         let weight = extensor::cast(&cosh(&m.weight)?, DType::F64)?;
-        add(
-            &sum(&weight, .., false)?,
-            &mean(&square(&subtract(&m.bias, &tensor(2.0))?)?, .., false)?,
-        )
+        add(&sum(&weight, ..)?, &mean(&square(&subtract(&m.bias, &tensor(2.0))?)?, ..)?)
     };
     for minimum in [
         Lbfgs::new().tolerance(1e-5).minimize(f, &start)?,
@@ -83,7 +80,7 @@ fn downward_curvature_is_left_downhill() -> Result<()> {
     // x⁴ − x² has a maximum at 0 and minima at ±1/√2; it begins where it curves downwards.
     let f = |x: &Tensor| {
         let square = square(x)?;
-        sum(&subtract(&multiply(&square, &square)?, &square)?, .., false)
+        sum(&subtract(&multiply(&square, &square)?, &square)?, ..)
     };
     let start = tensor([0.1, -0.05, 1e-3]);
     for minimum in [NewtonCg::new().minimize(f, &start)?, Lbfgs::new().minimize(f, &start)?] {
@@ -99,7 +96,7 @@ fn downward_curvature_is_left_downhill() -> Result<()> {
 #[test]
 fn steps_out_of_the_domain_are_taken_back() -> Result<()> {
     // x − log x is NaN below 0; its minimum is at 1.
-    let f = |x: &Tensor| sum(&subtract(x, &log(x)?)?, .., false);
+    let f = |x: &Tensor| sum(&subtract(x, &log(x)?)?, ..);
     for start in [50.0, 1e-3] {
         let start = tensor([start, 3.0]);
         for minimum in [Lbfgs::new().minimize(f, &start)?, NewtonCg::new().minimize(f, &start)?] {

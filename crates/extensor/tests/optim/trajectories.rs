@@ -57,7 +57,7 @@ fn loss(model: &Model) -> Result<Tensor> {
     let x = tensor([[1.0, 2.0, -1.0], [0.5, -1.5, 2.0], [-2.0, 0.3, 0.7], [1.2, -0.4, -0.9]]);
     let y = tensor([[0.5, -0.3], [-0.8, 0.9], [0.2, 0.4], [-0.6, -0.1]]);
     let d = subtract(&tanh(&linear(&x, &model.weight, Some(&model.bias))?)?, &y)?;
-    sum(&log1p(&square(&d)?)?, .., false)
+    sum(&log1p(&square(&d)?)?, ..)
 }
 
 /// The gradients that the script gives in step `step`.

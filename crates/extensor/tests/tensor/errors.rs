@@ -132,8 +132,8 @@ fn refused() -> Vec<(Result<Tensor>, &'static str)> {
             "pad: pads is [(-1, 0)], expected numbers of at least 0",
         ),
         // axes and indices
-        (extensor::sum(&matrix, [2], false), "sum: axis 2 is out of range for 2 dimensions"),
-        (extensor::sum(&matrix, [0, -2], false), "sum: axis -2 is named twice"),
+        (extensor::sum(&matrix, [2]), "sum: axis 2 is out of range for 2 dimensions"),
+        (extensor::sum(&matrix, [0, -2]), "sum: axis -2 is named twice"),
         (extensor::transpose(&matrix, [0, 0]), "transpose: axis 0 is named twice"),
         (
             extensor::flip(&matrix, [i64::MIN]),
@@ -156,7 +156,7 @@ fn refused() -> Vec<(Result<Tensor>, &'static str)> {
         (value(matrix.get(&[1])), "get: index is [1], expected 2 numbers, one for each axis"),
         (value(matrix.item()), "item: the tensor has shape [2, 3], expected one element"),
         (
-            extensor::max_reduce(&zeros(&[0, 3]), [0], false),
+            extensor::max_reduce(&zeros(&[0, 3]), [0]),
             "max_reduce: there is no such element in an empty axis (shape [0, 3])",
         ),
         // dtypes

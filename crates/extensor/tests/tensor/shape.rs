@@ -39,7 +39,7 @@ fn shapes_too_large_to_count_are_seen() {
 #[test]
 fn axes_count_from_the_end_and_must_differ() {
     let x = zeros(&[2, 3, 4]);
-    let over = |axes: &[i64]| sum(&x, axes, false).map(|y| y.shape().to_vec());
+    let over = |axes: &[i64]| sum(&x, axes).map(|y| y.shape().to_vec());
     assert_eq!(over(&[0, -1]), Ok(vec![3]));
     assert_eq!(over(&[]), Ok(vec![2, 3, 4]));
     assert!(matches!(over(&[3]), Err(Error::AxisOutOfRange { axis: 3, .. })));

@@ -90,9 +90,9 @@ fn questions_shapes_and_messages_may_look_at_a_traced_tensor() {
         assert!(format!("{x} {x:?} {x:.2}").contains("3.00"));
         assert!(x.allclose(x, Tolerance::EXACT) && all_finite(x)?);
         assert!(greater(x, &tensor(0.0))?.to_vec::<bool>()?.iter().all(|&b| b));
-        assert_eq!(extensor::argmax(x, 0, false)?.item::<i64>()?, 1);
+        assert_eq!(extensor::argmax(x, 0)?.item::<i64>()?, 1);
         assert_eq!(extensor::nonzero(x)?[0].to_vec::<i64>()?, [0, 1]);
-        sum(&(x * x), .., false)
+        sum(&(x * x), ..)
     };
     assert_eq!(grad(f, &x).unwrap().to_vec::<f64>().unwrap(), [6.0, 8.0]);
 }
@@ -100,9 +100,9 @@ fn questions_shapes_and_messages_may_look_at_a_traced_tensor() {
 #[test]
 fn what_chooses_by_numbers_keeps_the_gradient_of_what_it_chose() {
     let x = tensor([3.0, 1.0, 3.0]);
-    let squares = |x: &Tensor| sum(&unique(x)?.values, .., false);
+    let squares = |x: &Tensor| sum(&unique(x)?.values, ..);
     assert_eq!(grad(squares, &x).unwrap().to_vec::<f64>().unwrap(), [1.0, 1.0, 0.0]);
-    let copied = |x: &Tensor| sum(&x.copied()?, .., false);
+    let copied = |x: &Tensor| sum(&x.copied()?, ..);
     assert_eq!(grad(copied, &x).unwrap().to_vec::<f64>().unwrap(), [1.0; 3]);
     // By the norm √(x² + 16), the gradient clipped to norm 1 is x/√(x² + 16).
     let clipped = |x: &Tensor| Ok(clip_grad_norm(&(x.clone(), tensor(4.0)), 1.0)?.0.0);
@@ -117,7 +117,7 @@ fn minimisers_refuse_a_function_that_is_being_differentiated() {
         let error = grad(|a| minimize(a, &start), &tensor(3.0)).unwrap_err();
         assert!(matches!(error, Error::Traced { .. }), "{error}");
     };
-    let square = |a: &Tensor, x: &Tensor| sum(&((x - a) * (x - a)), .., false);
-    by(&|a, start| sum(&Lbfgs::new().minimize(|x| square(a, x), start)?.model, .., false));
-    by(&|a, start| sum(&NewtonCg::new().minimize(|x| square(a, x), start)?.model, .., false));
+    let square = |a: &Tensor, x: &Tensor| sum(&((x - a) * (x - a)), ..);
+    by(&|a, start| sum(&Lbfgs::new().minimize(|x| square(a, x), start)?.model, ..));
+    by(&|a, start| sum(&NewtonCg::new().minimize(|x| square(a, x), start)?.model, ..));
 }

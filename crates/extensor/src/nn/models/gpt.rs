@@ -4,7 +4,7 @@ use crate::nn::init;
 use crate::nn::{
     Dropout, Embedding, LayerNorm, Linear, Mode, Model, MultiHeadAttention, Output, bad,
 };
-use crate::{DType, Error, Key, Result, Tensor, Tree, ops};
+use crate::{Approximate, DType, Error, Key, Result, Tensor, Tree, ops};
 
 /// The sizes of a [`Gpt`]; the defaults are those of a model that learns a text's characters on a
 /// processor in minutes.
@@ -127,7 +127,7 @@ impl Block {
     fn forward(&self, x: &Tensor, dropout: Dropout, mode: &Mode) -> Result<Tensor> {
         let seen = self.attention.forward(&self.norm1.forward(x)?, true)?;
         let x = ops::add(x, &dropout.forward(&seen, &mode.split(0))?)?;
-        let wide = ops::gelu(&self.fc1.forward(&self.norm2.forward(&x)?)?, false)?;
+        let wide = ops::gelu(&self.fc1.forward(&self.norm2.forward(&x)?)?, Approximate::None)?;
         ops::add(&x, &dropout.forward(&self.fc2.forward(&wide)?, &mode.split(1))?)
     }
 }

@@ -1,7 +1,7 @@
 //! LeNet-5.
 
-use crate::nn::{Conv2d, ConvOptions, Linear, Mode, Model, Output, bad};
-use crate::{Key, Result, Tensor, Tree, ops};
+use crate::nn::{Conv2d, Linear, Mode, Model, Output, bad};
+use crate::{ConvOptions, Key, Result, Tensor, Tree, ops};
 
 /// LeNet-5: two convolutions of 5×5 with 6 and 16 filters, the first padded by 2, each followed by a
 /// ReLU and the maxima of 2×2 windows; then linear layers of 120, 84 and 10 outputs.
@@ -57,8 +57,8 @@ impl LeNet5 {
 
 impl Model for LeNet5 {
     fn forward(&self, x: &Tensor, _: &Mode) -> Result<Output<LeNet5>> {
-        let x = ops::maxpool2d(&ops::relu(&self.conv1.forward(x)?)?, 2, None, 0)?;
-        let x = ops::maxpool2d(&ops::relu(&self.conv2.forward(&x)?)?, 2, None, 0)?;
+        let x = ops::maxpool2d(&ops::relu(&self.conv1.forward(x)?)?, 2)?;
+        let x = ops::maxpool2d(&ops::relu(&self.conv2.forward(&x)?)?, 2)?;
         let x = ops::relu(&self.fc1.forward(&ops::flatten(&x, 1, -1)?)?)?;
         let x = ops::relu(&self.fc2.forward(&x)?)?;
         Ok(Output::stateless(self.fc3.forward(&x)?))

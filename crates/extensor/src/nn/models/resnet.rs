@@ -1,8 +1,8 @@
 //! A small residual network.
 
 use crate::nn::init::{Fan, Nonlinearity, kaiming_normal};
-use crate::nn::{BatchNorm2d, Conv2d, ConvOptions, Linear, Mode, Model, Output, bad};
-use crate::{DType, Key, Pair, Result, Tensor, Tree, ops};
+use crate::nn::{BatchNorm2d, Conv2d, Linear, Mode, Model, Output, bad};
+use crate::{ConvOptions, DType, Key, Pair, Result, Tensor, Tree, ops};
 
 /// A residual network for small images (He et al., for CIFAR): a convolution of 3×3, three stages of
 /// basic blocks with 16, 32 and 64 channels, of which the second and third begin by halving the
@@ -63,7 +63,7 @@ fn conv(
     kernel: usize,
     stride: impl Into<Pair>,
 ) -> Result<Conv2d> {
-    let options = ConvOptions::new().stride(stride).padding(kernel / 2).bias(false);
+    let options = ConvOptions::new().stride(stride).padding(kernel / 2);
     let shape = [outputs, inputs, kernel, kernel];
     let weight = kaiming_normal(key, shape, Fan::Out, Nonlinearity::Relu.gain(), DType::F32)?;
     Ok(Conv2d { weight, bias: None, options })

@@ -12,26 +12,43 @@ const FIRST: [f64; 2] = [1.595_769_166_946_411_1, -4.534_068_042_105_272e-8];
 const THIRD: [f64; 2] = [0.071_354_813_873_767_85, 2.398_832_395_993_135_5e-9];
 
 /// The Gaussian error linear unit, `y = x·Φ(x)` with the normal distribution function
-/// `Φ(x) = ½ erfc(−x/√2)`; `approximate`: `y = ½x(1 + tanh(√(2/π)(x + 0.044715x³)))`.
+/// `Φ(x) = ½ erfc(−x/√2)`; with [`Approximate::Tanh`]: `y = ½x(1 + tanh(√(2/π)(x + 0.044715x³)))`.
 ///
 /// ```
-/// use extensor::{gelu, tensor};
-/// assert_eq!(gelu(&tensor([-1e4, 0.0, 1e4]), false)?.to_vec::<f64>()?, [0.0, 0.0, 1e4]);
-/// let y = gelu(&tensor(0.5), false)?.item::<f64>()?;
+/// use extensor::{Approximate, tensor};
+/// let y = tensor([-1e4, 0.0, 1e4]).gelu(Approximate::None)?;
+/// assert_eq!(y.to_vec::<f64>()?, [0.0, 0.0, 1e4]);
+/// let y = tensor(0.5).gelu(Approximate::None)?.item::<f64>()?;
 /// assert!((y - 0.34573123063700656).abs() < 1e-15);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn gelu(x: &Tensor, approximate: bool) -> Result<Tensor> {
-    Along(Gelu { approximate }).of(x)
+pub fn gelu(x: &Tensor, approximate: Approximate) -> Result<Tensor> {
+    Along(Gelu::of(approximate)).of(x)
 }
 
-/// The gradient of [`gelu`]: `Φ(x) + x·Φ′(x)`, times `grad_output`; `approximate`: the derivative of
-/// that formula.
+/// The gradient of [`gelu`]: `Φ(x) + x·Φ′(x)`, times `grad_output`; of the approximation, the
+/// derivative of its formula.
 #[track_caller]
-pub fn gelu_backward(grad_output: &Tensor, x: &Tensor, approximate: bool) -> Result<Tensor> {
-    Along(Gelu { approximate }).backward_at(grad_output, x)
+pub fn gelu_backward(grad_output: &Tensor, x: &Tensor, approximate: Approximate) -> Result<Tensor> {
+    Along(Gelu::of(approximate)).backward_at(grad_output, x)
+}
+
+/// Which formula [`gelu`] is computed by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Approximate {
+    /// The function itself.
+    #[default]
+    None,
+    /// Its approximation by `tanh`, with which some networks were trained.
+    Tanh,
+}
+
+impl Gelu {
+    fn of(approximate: Approximate) -> Gelu {
+        Gelu { approximate: approximate == Approximate::Tanh }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,9 +61,9 @@ struct Exact;
 /// `Φ(x) + x·Φ′(x)`, times `g`.
 struct ExactGradient;
 /// `x·σ(2u)`, which is `½x(1 + tanh u)`.
-struct Approximate;
+struct ByTanh;
 /// `σ + x·σ′(2u)·2u′`, times `g`.
-struct ApproximateGradient;
+struct ByTanhGradient;
 
 impl Formula<1> for Exact {
     #[inline(always)]
@@ -93,7 +110,7 @@ fn within<R: Real>(x: R) -> R {
     x.maximum(x.lit(-100.0)).minimum(x.lit(100.0))
 }
 
-impl Formula<1> for Approximate {
+impl Formula<1> for ByTanh {
     #[inline(always)]
     fn f<R: Real>(&self, [x]: [R; 1]) -> R {
         let (whole, rest) = exponent(within(x));
@@ -104,7 +121,7 @@ impl Formula<1> for Approximate {
     }
 }
 
-impl Formula<2> for ApproximateGradient {
+impl Formula<2> for ByTanhGradient {
     #[inline(always)]
     fn f<R: Real>(&self, [g, x]: [R; 2]) -> R {
         let near = within(x);
@@ -164,14 +181,14 @@ impl Curve for Gelu {
     }
     fn forward(&self, x: &Tensor, spec: Spec) -> Result<Tensor> {
         if self.approximate {
-            map_real("gelu", &Formulas(Approximate), [x], spec)
+            map_real("gelu", &Formulas(ByTanh), [x], spec)
         } else {
             map_real("gelu", &Formulas(Exact), [x], spec)
         }
     }
     fn backward(&self, g: &Tensor, x: &Tensor, spec: Spec) -> Result<Tensor> {
         if self.approximate {
-            map_real("gelu_backward", &Formulas(ApproximateGradient), [g, x], spec)
+            map_real("gelu_backward", &Formulas(ByTanhGradient), [g, x], spec)
         } else {
             map_real("gelu_backward", &Formulas(ExactGradient), [g, x], spec)
         }

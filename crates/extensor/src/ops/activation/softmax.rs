@@ -7,7 +7,7 @@ use crate::ops::pointwise::{Takes, infer_unary};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record};
 use crate::ops::samples::{Bad, Sampler};
 use crate::tensor::{axis_index, match_float};
-use crate::{DType, Error, Result, Shape, Tensor, ops};
+use crate::{DType, Error, Result, Shape, Tensor, ops, over};
 use extensor_derive::method;
 use extensor_kernels::rows::{Row, rows};
 use extensor_kernels::softmax as kernels;
@@ -237,7 +237,7 @@ impl Rule for Softmax {
     const BACKWARD_NAME: &'static str = "softmax_backward";
 
     fn along(&self, y: &Tensor, tangent: &Tensor, axis: i64) -> Result<Tensor> {
-        let mean = ops::sum(&ops::multiply(y, tangent)?, axis, true)?;
+        let mean = ops::sum(&ops::multiply(y, tangent)?, over(axis).keepdims(true))?;
         ops::multiply(y, &ops::subtract(tangent, &mean)?)
     }
 }
@@ -290,7 +290,7 @@ impl Rule for LogSoftmax {
     const BACKWARD_NAME: &'static str = "log_softmax_backward";
 
     fn along(&self, y: &Tensor, tangent: &Tensor, axis: i64) -> Result<Tensor> {
-        let mean = ops::sum(&ops::multiply(&ops::exp(y)?, tangent)?, axis, true)?;
+        let mean = ops::sum(&ops::multiply(&ops::exp(y)?, tangent)?, over(axis).keepdims(true))?;
         ops::subtract(tangent, &mean)
     }
 }

@@ -146,11 +146,7 @@ fn no_integer_zero(op: &'static str, b: &Tensor) -> Result<()> {
         return Ok(());
     }
     let zeros = ops::equal(b, &Tensor::scalar_of(0.0, b.dtype())?)?;
-    if ops::any(&zeros, .., false)?.item::<bool>()? {
-        Err(Error::DivisionByZero { op })
-    } else {
-        Ok(())
-    }
+    if ops::any(&zeros, ..)?.item::<bool>()? { Err(Error::DivisionByZero { op }) } else { Ok(()) }
 }
 
 /// A sample of each pair of shapes.
@@ -264,7 +260,7 @@ binary! {
                 return Ok(());
             }
             let negative = ops::less(exponent, &Tensor::scalar_of(0.0, exponent.dtype())?)?;
-            if !ops::any(&negative, .., false)?.item::<bool>()? {
+            if !ops::any(&negative, ..)?.item::<bool>()? {
                 return Ok(());
             }
             let expected = format!("none below 0, the base being of dtype {}", base.dtype());

@@ -4,10 +4,24 @@ pub(super) mod rule;
 mod samples;
 
 use crate::ops::operation::{Operation, apply, backward};
+use crate::ops::options::options;
 use crate::{Error, Result, Tensor};
 use extensor_derive::method;
 use rule::Attention;
 use smallvec::{SmallVec, smallvec};
+
+options! {
+    /// Which keys a query of [`scaled_dot_product_attention`] looks at, and how.
+    pub struct AttentionOptions<'a> {
+        /// Of dtype bool and broadcast to `[…, T, S]`: true where a query may look at a key.
+        mask: Option<&'a Tensor> = None,
+        /// Whether query `i` looks at the keys `0..=i` alone, counted from the first also where `T`
+        /// and `S` differ.
+        causal: bool = false,
+        /// What likeness is multiplied by: `1/√d` unless given.
+        scale: Option<f64> = None,
+    }
+}
 
 const OP: &str = "scaled_dot_product_attention";
 
@@ -15,18 +29,16 @@ const OP: &str = "scaled_dot_product_attention";
 /// the likeness of query and key.
 ///
 /// `q` is `[…, T, d]`, `k` is `[…, S, d]`, `v` is `[…, S, dv]`, with the same axes before the last two
-/// (batch, heads); the result is `[…, T, dv]`. `mask`, of dtype bool and broadcast to `[…, T, S]`, is
-/// true where a query may look at a key. With `causal`, query `i` looks at the keys `0..=i` alone,
-/// counted from the first also where `T` and `S` differ. A query that may look at nothing has the
-/// result 0. `scale` is `1/√d` unless given.
+/// (batch, heads); the result is `[…, T, dv]`. A query that may look at nothing has the result 0.
 ///
 /// The weights are never stored: memory grows with `T` and `S`, not with their product.
 ///
 /// ```
-/// use extensor::{scaled_dot_product_attention, tensor};
+/// use extensor::{AttentionOptions, tensor};
 /// let q = tensor([[1.0, 0.0], [0.0, 1.0]]);
 /// let v = tensor([[1.0], [3.0]]);
-/// let y = scaled_dot_product_attention(&q, &q, &v, None, true, 0.0)?;
+/// let options = AttentionOptions::new().causal(true).scale(0.0);
+/// let y = q.scaled_dot_product_attention(&q, &v, options)?;
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -36,11 +48,9 @@ pub fn scaled_dot_product_attention(
     q: &Tensor,
     k: &Tensor,
     v: &Tensor,
-    mask: Option<&Tensor>,
-    causal: bool,
-    scale: impl Into<Option<f64>>,
+    options: AttentionOptions<'_>,
 ) -> Result<Tensor> {
-    let found = scaled_dot_product_attention_with_logsumexp(q, k, v, mask, causal, scale)?;
+    let found = scaled_dot_product_attention_with_logsumexp(q, k, v, options)?;
     Ok(found.0)
 }
 
@@ -53,11 +63,10 @@ pub fn scaled_dot_product_attention_with_logsumexp(
     q: &Tensor,
     k: &Tensor,
     v: &Tensor,
-    mask: Option<&Tensor>,
-    causal: bool,
-    scale: impl Into<Option<f64>>,
+    options: AttentionOptions<'_>,
 ) -> Result<(Tensor, Tensor)> {
-    let op = Attention { causal, scale: scale.into() };
+    let AttentionOptions { mask, causal, scale } = options;
+    let op = Attention { causal, scale };
     let mut outputs = match mask {
         Some(mask) => apply(&op, &[q, k, v, mask])?,
         None => apply(&op, &[q, k, v])?,
@@ -71,12 +80,13 @@ pub fn scaled_dot_product_attention_with_logsumexp(
 /// block; a query that may look at nothing has, and gives, gradients of 0.
 ///
 /// ```
-/// use extensor::{scaled_dot_product_attention_backward as backward, tensor};
-/// use extensor::scaled_dot_product_attention_with_logsumexp as forward;
+/// use extensor::{AttentionOptions, tensor};
+/// use extensor::scaled_dot_product_attention_backward as backward;
 /// let (q, v) = (tensor([[1.0, 0.0], [0.0, 1.0]]), tensor([[1.0], [3.0]]));
-/// let (y, logsumexp) = forward(&q, &q, &v, None, true, 0.0)?;
+/// let options = AttentionOptions::new().causal(true).scale(0.0);
+/// let (y, logsumexp) = q.scaled_dot_product_attention_with_logsumexp(&q, &v, options)?;
 /// let g = tensor([[1.0], [1.0]]);
-/// let (_, _, dv) = backward(&g, [&q, &q, &v], None, [&y, &logsumexp], true, 0.0)?;
+/// let (_, _, dv) = backward(&g, [&q, &q, &v], [&y, &logsumexp], options)?;
 /// assert_eq!(dv.to_vec::<f64>()?, [1.5, 0.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -84,12 +94,11 @@ pub fn scaled_dot_product_attention_with_logsumexp(
 pub fn scaled_dot_product_attention_backward(
     grad_output: &Tensor,
     [q, k, v]: [&Tensor; 3],
-    mask: Option<&Tensor>,
     [output, logsumexp]: [&Tensor; 2],
-    causal: bool,
-    scale: impl Into<Option<f64>>,
+    options: AttentionOptions<'_>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let op = Attention { causal, scale: scale.into() };
+    let AttentionOptions { mask, causal, scale } = options;
+    let op = Attention { causal, scale };
     let mut inputs: SmallVec<[&Tensor; 4]> = smallvec![q, k, v];
     inputs.extend(mask);
     let name = "scaled_dot_product_attention_backward";

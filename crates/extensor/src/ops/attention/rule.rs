@@ -4,7 +4,7 @@ use super::{OP, samples};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::record::{Class, Count, Family, Input, Needs, Parameter, Record};
 use crate::tensor::{Layout, Storage, expect_room, with_room};
-use crate::{DType, Error, Result, Shape, Tensor, ops};
+use crate::{DType, Error, Result, Shape, Tensor, ops, over};
 use extensor_kernels::attention::{self, Mask, Saved};
 use extensor_kernels::native::Native;
 use smallvec::{SmallVec, smallvec};
@@ -368,7 +368,7 @@ impl Operation for Attention {
         }
         if let Some(change) = change {
             let centred = |change: &Tensor| -> Result<Tensor> {
-                let mean = ops::sum(&ops::multiply(&p, change)?, -1, true)?;
+                let mean = ops::sum(&ops::multiply(&p, change)?, over(-1).keepdims(true))?;
                 ops::subtract(change, &mean)
             };
             // Twice, since the weights must add up to a change of 0: where one key has nearly all the

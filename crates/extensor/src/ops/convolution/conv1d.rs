@@ -1,10 +1,11 @@
 //! Convolution over one axis.
 
-use super::window::{PARAMS, Window};
+use super::window::{ConvOptions, PARAMS, Window};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::shape::bad_parameter;
 use crate::{DType, Result, Shape, Tensor};
 use extensor_derive::method;
 use smallvec::smallvec;
@@ -15,25 +16,22 @@ use smallvec::smallvec;
 /// `y[n, o, i] = bias[o] + Σ weight[o, c, t] · x[n, c, i·stride + t·dilation − padding]`
 ///
 /// ```
-/// use extensor::{conv1d, tensor};
+/// use extensor::{ConvOptions, tensor};
 /// let x = tensor([[[1.0, 2.0, 4.0, 8.0]]]);
-/// let y = conv1d(&x, &tensor([[[-1.0, 1.0]]]), None, 1, 0, 1, 1)?;
+/// let y = x.conv1d(&tensor([[[-1.0, 1.0]]]), None, ConvOptions::new())?;
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 4.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn conv1d(
+pub fn conv1d<'a>(
     x: &Tensor,
     weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: usize,
-    padding: usize,
-    dilation: usize,
-    groups: usize,
+    bias: impl Into<Option<&'a Tensor>>,
+    options: ConvOptions,
 ) -> Result<Tensor> {
-    let op = Conv1d::new(stride, padding, dilation, groups);
-    match bias {
+    let op = Conv1d::new(options)?;
+    match bias.into() {
         Some(bias) => apply_one(&op, &[x, weight, bias]),
         None => apply_one(&op, &[x, weight]),
     }
@@ -45,12 +43,9 @@ pub fn conv1d_backward(
     grad_output: &Tensor,
     x: &Tensor,
     weight: &Tensor,
-    stride: usize,
-    padding: usize,
-    dilation: usize,
-    groups: usize,
+    options: ConvOptions,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let op = Conv1d::new(stride, padding, dilation, groups);
+    let op = Conv1d::new(options)?;
     let out = Shape::from([weight.shape().first().copied().unwrap_or(0)]);
     let bias = husk(&out, weight.dtype())?;
     let output = husk(grad_output.shape(), grad_output.dtype())?;
@@ -62,17 +57,15 @@ pub fn conv1d_backward(
 pub(crate) struct Conv1d(Window);
 
 impl Conv1d {
-    fn new(stride: usize, padding: usize, dilation: usize, groups: usize) -> Conv1d {
-        let [stride, padding, dilation, groups] =
-            [stride, padding, dilation, groups].map(|v| i64::try_from(v).unwrap_or(i64::MAX));
-        Conv1d(Window {
-            op: "conv1d",
-            stride: [stride; 2],
-            padding: [padding; 2],
-            dilation: [dilation; 2],
-            groups,
-            output_padding: None,
-        })
+    fn new(options: ConvOptions) -> Result<Conv1d> {
+        let ConvOptions { stride, padding, dilation, .. } = options;
+        for (parameter, given) in [("stride", stride), ("padding", padding), ("dilation", dilation)]
+        {
+            if given.0[0] != given.0[1] {
+                return Err(bad_parameter("conv1d", parameter, "one number", given.0));
+            }
+        }
+        Ok(Conv1d(options.window("conv1d")?))
     }
 
     pub(crate) const RECORD: &'static Record = &Record {

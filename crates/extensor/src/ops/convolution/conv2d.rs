@@ -1,6 +1,6 @@
 //! Convolution over two axes.
 
-use super::window::{PARAMS, Pair, Window};
+use super::window::{ConvOptions, PARAMS, Window};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
@@ -16,31 +16,27 @@ use smallvec::smallvec;
 /// `y[n, o, i, j] = bias[o] + Σ weight[o, c, s, t] · x[n, c, i·stride + s·dilation − padding, j·…]`
 ///
 /// over the channels `c` of the group that `o` is in and all of the kernel. Elements outside the
-/// image are zeros. `stride`, `padding` and `dilation` are a number, or one for each axis.
-/// With as many groups as channels, each channel is convolved by itself (depthwise).
+/// image are zeros. With as many groups as channels, each channel is convolved by itself (depthwise).
 ///
 /// ```
-/// use extensor::{conv2d, tensor};
+/// use extensor::{ConvOptions, tensor};
 /// let x = tensor([[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]]);
 /// let weight = tensor([[[[1.0, 0.0], [0.0, -1.0]]]]);
-/// let y = conv2d(&x, &weight, Some(&tensor([0.5])), 1, 0, 1, 1)?;
+/// let y = x.conv2d(&weight, &tensor([0.5]), ConvOptions::new())?;
 /// assert_eq!(y.shape(), [1, 1, 2, 2]);
 /// assert_eq!(y.to_vec::<f64>()?, [-3.5, -3.5, -3.5, -3.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn conv2d(
+pub fn conv2d<'a>(
     x: &Tensor,
     weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: impl Into<Pair>,
-    padding: impl Into<Pair>,
-    dilation: impl Into<Pair>,
-    groups: usize,
+    bias: impl Into<Option<&'a Tensor>>,
+    options: ConvOptions,
 ) -> Result<Tensor> {
-    let op = Conv2d::new(stride.into(), padding.into(), dilation.into(), groups);
-    match bias {
+    let op = Conv2d(options.window("conv2d")?);
+    match bias.into() {
         Some(bias) => apply_one(&op, &[x, weight, bias]),
         None => apply_one(&op, &[x, weight]),
     }
@@ -52,12 +48,9 @@ pub fn conv2d_backward(
     grad_output: &Tensor,
     x: &Tensor,
     weight: &Tensor,
-    stride: impl Into<Pair>,
-    padding: impl Into<Pair>,
-    dilation: impl Into<Pair>,
-    groups: usize,
+    options: ConvOptions,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let op = Conv2d::new(stride.into(), padding.into(), dilation.into(), groups);
+    let op = Conv2d(options.window("conv2d")?);
     let out = Shape::from([weight.shape().first().copied().unwrap_or(0)]);
     let bias = husk(&out, weight.dtype())?;
     let output = husk(grad_output.shape(), grad_output.dtype())?;
@@ -69,13 +62,6 @@ pub fn conv2d_backward(
 pub(crate) struct Conv2d(Window);
 
 impl Conv2d {
-    fn new(stride: Pair, padding: Pair, dilation: Pair, groups: usize) -> Conv2d {
-        let groups = i64::try_from(groups).unwrap_or(i64::MAX);
-        let (Pair(stride), Pair(padding), Pair(dilation)) = (stride, padding, dilation);
-        let output_padding = None;
-        Conv2d(Window { op: "conv2d", stride, padding, dilation, groups, output_padding })
-    }
-
     pub(crate) const RECORD: &'static Record = &Record {
         name: "conv2d",
         family: Family::Convolution,

@@ -1,6 +1,6 @@
 //! Transposed convolution over two axes.
 
-use super::window::{PARAMS, Pair, Window};
+use super::window::{ConvOptions, PARAMS, Window};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
@@ -18,50 +18,38 @@ use smallvec::smallvec;
 /// `(height − 1)·stride − 2·padding + (kernel − 1)·dilation + 1 + output_padding`.
 ///
 /// ```
-/// use extensor::{conv_transpose2d, tensor};
+/// use extensor::{ConvOptions, tensor};
 /// let x = tensor([[[[1.0, 2.0]]]]);
 /// let weight = tensor([[[[1.0, 10.0, 100.0]]]]);
-/// let y = conv_transpose2d(&x, &weight, None, [1, 2], 0, 0, 1, 1)?;
+/// let y = x.conv_transpose2d(&weight, None, ConvOptions::new().stride([1, 2]))?;
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 10.0, 102.0, 20.0, 200.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
-#[expect(clippy::too_many_arguments, reason = "these are the parameters that it has")]
 #[method]
 #[track_caller]
-pub fn conv_transpose2d(
+pub fn conv_transpose2d<'a>(
     x: &Tensor,
     weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: impl Into<Pair>,
-    padding: impl Into<Pair>,
-    output_padding: impl Into<Pair>,
-    dilation: impl Into<Pair>,
-    groups: usize,
+    bias: impl Into<Option<&'a Tensor>>,
+    options: ConvOptions,
 ) -> Result<Tensor> {
-    let more = output_padding.into();
-    let op = ConvTranspose2d::new(stride.into(), padding.into(), more, dilation.into(), groups);
-    match bias {
+    let op = ConvTranspose2d(options.transposed("conv_transpose2d"));
+    match bias.into() {
         Some(bias) => apply_one(&op, &[x, weight, bias]),
         None => apply_one(&op, &[x, weight]),
     }
 }
 
 /// The gradients of [`conv_transpose2d`] for `x`, `weight` and `bias`.
-#[expect(clippy::too_many_arguments, reason = "these are the parameters that it has")]
 #[track_caller]
 pub fn conv_transpose2d_backward(
     grad_output: &Tensor,
     x: &Tensor,
     weight: &Tensor,
-    stride: impl Into<Pair>,
-    padding: impl Into<Pair>,
-    output_padding: impl Into<Pair>,
-    dilation: impl Into<Pair>,
-    groups: usize,
+    options: ConvOptions,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let more = output_padding.into();
-    let op = ConvTranspose2d::new(stride.into(), padding.into(), more, dilation.into(), groups);
-    let out = weight.shape().get(1).copied().unwrap_or(0).saturating_mul(groups);
+    let op = ConvTranspose2d(options.transposed("conv_transpose2d"));
+    let out = weight.shape().get(1).copied().unwrap_or(0).saturating_mul(options.groups);
     let bias = husk(&Shape::from([out]), weight.dtype())?;
     let output = husk(grad_output.shape(), grad_output.dtype())?;
     let [dx, dweight, dbias] = backward_of(&op, grad_output, &[x, weight, &bias], &output)?;
@@ -72,18 +60,6 @@ pub fn conv_transpose2d_backward(
 pub(crate) struct ConvTranspose2d(Window);
 
 impl ConvTranspose2d {
-    fn new(
-        Pair(stride): Pair,
-        Pair(padding): Pair,
-        Pair(more): Pair,
-        Pair(dilation): Pair,
-        groups: usize,
-    ) -> ConvTranspose2d {
-        let groups = i64::try_from(groups).unwrap_or(i64::MAX);
-        let (op, output_padding) = ("conv_transpose2d", Some(more));
-        ConvTranspose2d(Window { op, stride, padding, dilation, groups, output_padding })
-    }
-
     pub(crate) const RECORD: &'static Record = &Record {
         name: "conv_transpose2d",
         family: Family::Convolution,

@@ -1,6 +1,7 @@
 //! What all convolutions share: their parameters, the checks, and the calls of the kernels.
 
 use crate::ops::operation::{Backward, Grads, Spec, Specs, spec};
+use crate::ops::options::options;
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
 use crate::ops::record::Parameter;
@@ -29,6 +30,57 @@ macro_rules! pair_from {
 }
 
 pair_from!(i32, i64, usize);
+
+options! {
+    /// How the windows of a convolution lie: by default next to each other, without padding, every
+    /// input channel seen by every filter.
+    ///
+    /// Numbers may be one for both axes, or one for each; a convolution over one axis takes one.
+    ///
+    /// ```
+    /// use extensor::{ConvOptions, DType, Tensor};
+    /// let x = Tensor::ones([1, 4, 8, 8], DType::F32)?;
+    /// let weight = Tensor::ones([6, 2, 3, 3], DType::F32)?;
+    /// let options = ConvOptions::new().stride(2).padding([1, 0]).groups(2);
+    /// assert_eq!(x.conv2d(&weight, None, options)?.shape(), [1, 6, 4, 3]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    #[derive(PartialEq, Eq)]
+    pub struct ConvOptions {
+        /// How far apart neighbouring windows are.
+        stride: Pair = Pair([1; 2]),
+        /// How many zeros surround an image.
+        padding: Pair = Pair([0; 2]),
+        /// How far apart neighbouring elements of a window are.
+        dilation: Pair = Pair([1; 2]),
+        /// How many rows and columns more a transposed convolution gives at the end.
+        output_padding: Pair = Pair([0; 2]),
+    }
+    exactly {
+        /// Into how many groups the channels are divided, each convolved by itself.
+        groups: usize = 1,
+    }
+}
+
+impl ConvOptions {
+    /// The windows of a convolution, which must not be asked for an `output_padding`.
+    pub(super) fn window(self, op: &'static str) -> Result<Window> {
+        if self.output_padding != Pair([0; 2]) {
+            let expected = "0: only a transposed convolution has it".into();
+            let got = format!("{:?}", self.output_padding.0);
+            return Err(Error::Parameter { op, parameter: "output_padding", expected, got });
+        }
+        Ok(Window { output_padding: None, ..self.transposed(op) })
+    }
+
+    /// The windows of a transposed convolution.
+    pub(super) fn transposed(self, op: &'static str) -> Window {
+        let ConvOptions { stride, padding, dilation, groups, output_padding } = self;
+        let groups = i64::try_from(groups).unwrap_or(i64::MAX);
+        let (Pair(stride), Pair(padding), Pair(dilation)) = (stride, padding, dilation);
+        Window { op, stride, padding, dilation, groups, output_padding: Some(output_padding.0) }
+    }
+}
 
 /// How windows slide over images: the parameters of every convolution.
 #[derive(Clone, Copy, Debug)]
@@ -287,7 +339,7 @@ impl Window {
         }
         if call.wanted.get(2) == Some(&true) {
             let axes: Vec<i64> = (0..g.ndim() as i64).filter(|&axis| axis != 1).collect();
-            grads[2] = Some(ops::sum(&g, &axes[..], false)?);
+            grads[2] = Some(ops::sum(&g, &axes[..])?);
         }
         Ok(grads)
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::ops::operation::{self, Forward};
 use crate::ops::record::{Class, Family, Input, Needs};
 use crate::ops::shape::indexing::{positions, slice_of};
+use crate::over;
 use extensor_derive::method;
 use extensor_kernels::reduce::{Targets, class_gradients, class_losses, slice_mean};
 
@@ -16,10 +17,12 @@ use extensor_kernels::reduce::{Targets, class_gradients, class_losses, slice_mea
 /// mixed with `1/C` for every class. A mean divides by the number of losses.
 ///
 /// ```
-/// use extensor::{Reduce, cross_entropy, tensor};
-/// let logits = tensor([[0.0, 0.0], [1e4, 0.0]]);
-/// let loss = cross_entropy(&logits, &tensor([1, 1]), 0.0, Reduce::None)?;
-/// assert_eq!(loss.to_vec::<f64>()?, [2f64.ln(), 1e4]);
+/// use extensor::{CrossEntropyOptions, Reduce, tensor};
+/// let (logits, targets) = (tensor([[0.0, 0.0], [1e4, 0.0]]), tensor([1, 1]));
+/// let losses = logits.cross_entropy(&targets, Reduce::None)?;
+/// assert_eq!(losses.to_vec::<f64>()?, [2f64.ln(), 1e4]);
+/// let options = CrossEntropyOptions::new().label_smoothing(0.5);
+/// assert!(logits.cross_entropy(&targets, options)?.item::<f64>()? < 5000.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
@@ -27,10 +30,9 @@ use extensor_kernels::reduce::{Targets, class_gradients, class_losses, slice_mea
 pub fn cross_entropy(
     logits: &Tensor,
     targets: &Tensor,
-    label_smoothing: f64,
-    reduction: Reduce,
+    options: impl Into<CrossEntropyOptions>,
 ) -> Result<Tensor> {
-    apply_one(&CrossEntropy { smoothing: label_smoothing, reduction }, &[logits, targets])
+    apply_one(&CrossEntropy::of(options.into()), &[logits, targets])
 }
 
 /// The gradients of [`cross_entropy`]: for the logits `p·Σ t − t`, which is `p − t` where
@@ -41,10 +43,9 @@ pub fn cross_entropy_backward(
     grad_output: &Tensor,
     logits: &Tensor,
     targets: &Tensor,
-    label_smoothing: f64,
-    reduction: Reduce,
+    options: impl Into<CrossEntropyOptions>,
 ) -> Result<(Tensor, Option<Tensor>)> {
-    let op = CrossEntropy { smoothing: label_smoothing, reduction };
+    let op = CrossEntropy::of(options.into());
     let output = husk(grad_output.shape(), grad_output.dtype())?;
     let wanted = [true, targets.dtype().is_float()];
     let grads = operation::backward(&op, &[grad_output], &[logits, targets], &[&output], &wanted)?;
@@ -55,6 +56,14 @@ pub fn cross_entropy_backward(
 
 fn not_differentiable(argument: &str, reason: &'static str) -> Error {
     Error::NotDifferentiable { op: "cross_entropy", argument: argument.into(), reason }
+}
+
+loss_options! {
+    /// The options of [`cross_entropy`].
+    pub struct CrossEntropyOptions {
+        /// How much of the targets is given to all classes alike: from 0 to 1.
+        label_smoothing: f64 = 0.0,
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +109,10 @@ fn rest(shape: &Shape) -> Shape {
 }
 
 impl CrossEntropy {
+    fn of(options: CrossEntropyOptions) -> CrossEntropy {
+        CrossEntropy { smoothing: options.label_smoothing, reduction: options.reduction }
+    }
+
     pub(crate) const RECORD: &'static Record = &Record {
         name: "cross_entropy",
         family: Family::Loss,
@@ -262,7 +275,8 @@ impl Operation for CrossEntropy {
                 classes_back(&ops::one_hot(targets, classes as i64, x.dtype())?)?
             };
             let t = mixed(&t)?;
-            let p = ops::multiply(&ops::softmax(x, axis)?, &ops::sum(&t, axis, true)?)?;
+            let p =
+                ops::multiply(&ops::softmax(x, axis)?, &ops::sum(&t, over(axis).keepdims(true))?)?;
             terms = Some(ops::multiply(&ops::subtract(&p, &t)?, dx)?);
         }
         if let Some(dt) = call.tangents[1] {
@@ -279,11 +293,11 @@ impl Operation for CrossEntropy {
         let Some(terms) = terms else {
             return Ok(smallvec![call.outputs[0].zeros_like()?]);
         };
-        let losses = ops::sum(&terms, axis, false)?;
+        let losses = ops::sum(&terms, axis)?;
         Ok(smallvec![match self.reduction {
             Reduce::None => losses,
-            Reduce::Mean => ops::mean(&losses, .., false)?,
-            Reduce::Sum => ops::sum(&losses, .., false)?,
+            Reduce::Mean => ops::mean(&losses, ..)?,
+            Reduce::Sum => ops::sum(&losses, ..)?,
         }])
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {

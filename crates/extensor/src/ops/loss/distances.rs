@@ -173,9 +173,12 @@ impl Loss for MeanAbsoluteError {
 /// it is `|d|`.
 ///
 /// ```
-/// use extensor::{Reduce, smooth_l1_loss, tensor};
-/// let loss = smooth_l1_loss(&tensor([1.0, 3.0]), &tensor([0.5, 0.0]), 1.0, Reduce::None)?;
+/// use extensor::{Reduce, SmoothL1Options, tensor};
+/// let (x, t) = (tensor([1.0, 3.0]), tensor([0.5, 0.0]));
+/// let loss = x.smooth_l1_loss(&t, Reduce::None)?;
 /// assert_eq!(loss.to_vec::<f64>()?, [0.125, 2.5]);
+/// let loss = x.smooth_l1_loss(&t, SmoothL1Options::new().beta(2.0))?;
+/// assert_eq!(loss.item::<f64>()?, 1.03125);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
@@ -183,9 +186,9 @@ impl Loss for MeanAbsoluteError {
 pub fn smooth_l1_loss(
     predictions: &Tensor,
     targets: &Tensor,
-    beta: f64,
-    reduction: Reduce,
+    options: impl Into<SmoothL1Options>,
 ) -> Result<Tensor> {
+    let SmoothL1Options { beta, reduction } = options.into();
     Elementwise::of(SmoothL1 { beta }, predictions, targets, reduction)
 }
 
@@ -196,12 +199,20 @@ pub fn smooth_l1_loss_backward(
     grad_output: &Tensor,
     predictions: &Tensor,
     targets: &Tensor,
-    beta: f64,
-    reduction: Reduce,
+    options: impl Into<SmoothL1Options>,
 ) -> Result<(Tensor, Tensor)> {
+    let SmoothL1Options { beta, reduction } = options.into();
     let inputs = [predictions, targets];
     let [x, t] = Elementwise::backward_at(SmoothL1 { beta }, grad_output, inputs, reduction)?;
     Ok((x, t))
+}
+
+loss_options! {
+    /// The options of [`smooth_l1_loss`].
+    pub struct SmoothL1Options {
+        /// Where the parabola ends: not negative.
+        beta: f64 = 1.0,
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -276,9 +287,11 @@ impl Loss for SmoothL1 {
 /// With `d = x − t`: `½d²` where `|d| <= delta`, `delta·(|d| − ½delta)` elsewhere, reduced.
 ///
 /// ```
-/// use extensor::{Reduce, huber_loss, tensor};
-/// let loss = huber_loss(&tensor([1.0, 3.0]), &tensor([0.5, 0.0]), 1.0, Reduce::None)?;
-/// assert_eq!(loss.to_vec::<f64>()?, [0.125, 2.5]);
+/// use extensor::{HuberOptions, Reduce, tensor};
+/// let (x, t) = (tensor([1.0, 3.0]), tensor([0.5, 0.0]));
+/// assert_eq!(x.huber_loss(&t, Reduce::None)?.to_vec::<f64>()?, [0.125, 2.5]);
+/// let loss = x.huber_loss(&t, HuberOptions::new().delta(2.0))?;
+/// assert_eq!(loss.item::<f64>()?, 2.0625);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
@@ -286,9 +299,9 @@ impl Loss for SmoothL1 {
 pub fn huber_loss(
     predictions: &Tensor,
     targets: &Tensor,
-    delta: f64,
-    reduction: Reduce,
+    options: impl Into<HuberOptions>,
 ) -> Result<Tensor> {
+    let HuberOptions { delta, reduction } = options.into();
     Elementwise::of(Huber { delta }, predictions, targets, reduction)
 }
 
@@ -299,12 +312,20 @@ pub fn huber_loss_backward(
     grad_output: &Tensor,
     predictions: &Tensor,
     targets: &Tensor,
-    delta: f64,
-    reduction: Reduce,
+    options: impl Into<HuberOptions>,
 ) -> Result<(Tensor, Tensor)> {
+    let HuberOptions { delta, reduction } = options.into();
     let inputs = [predictions, targets];
     let [x, t] = Elementwise::backward_at(Huber { delta }, grad_output, inputs, reduction)?;
     Ok((x, t))
+}
+
+loss_options! {
+    /// The options of [`huber_loss`].
+    pub struct HuberOptions {
+        /// Where the parabola ends: above 0.
+        delta: f64 = 1.0,
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -89,8 +89,9 @@ impl Loss for Hinge {
 /// [`binary_cross_entropy_with_logits`], reduced. The labels, 0 and 1, are constants.
 ///
 /// ```
-/// use extensor::{Reduce, focal_loss, tensor};
-/// let loss = focal_loss(&tensor([0.0]), &tensor([1.0]), 0.25, 2.0, Reduce::Sum)?;
+/// use extensor::{FocalOptions, Reduce, tensor};
+/// let options = FocalOptions::new().alpha(0.25).gamma(2.0).reduction(Reduce::Sum);
+/// let loss = tensor([0.0]).focal_loss(&tensor([1.0]), options)?;
 /// assert_eq!(loss.item::<f64>()?, 0.25 * 0.25 * 2f64.ln());
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -99,10 +100,9 @@ impl Loss for Hinge {
 pub fn focal_loss(
     logits: &Tensor,
     targets: &Tensor,
-    alpha: f64,
-    gamma: f64,
-    reduction: Reduce,
+    options: impl Into<FocalOptions>,
 ) -> Result<Tensor> {
+    let FocalOptions { alpha, gamma, reduction } = options.into();
     Elementwise::of(Focal { alpha, gamma }, logits, targets, reduction)
 }
 
@@ -112,13 +112,22 @@ pub fn focal_loss_backward(
     grad_output: &Tensor,
     logits: &Tensor,
     targets: &Tensor,
-    alpha: f64,
-    gamma: f64,
-    reduction: Reduce,
+    options: impl Into<FocalOptions>,
 ) -> Result<Tensor> {
+    let FocalOptions { alpha, gamma, reduction } = options.into();
     let op = Focal { alpha, gamma };
     let [x] = Elementwise::backward_at(op, grad_output, [logits, targets], reduction)?;
     Ok(x)
+}
+
+loss_options! {
+    /// The options of [`focal_loss`].
+    pub struct FocalOptions {
+        /// The weight of the label 1; that of 0 is `1 − alpha`.
+        alpha: f64 = 0.25,
+        /// How little count those that are classified well already.
+        gamma: f64 = 2.0,
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -88,6 +88,29 @@ impl Reduce {
     }
 }
 
+/// Defines the options of a loss: a plain [`Reduce`] may stand for them.
+macro_rules! loss_options {
+    (
+        $(#[$doc:meta])*
+        pub struct $Options:ident { $($fields:tt)* }
+    ) => {
+        crate::ops::options::options! {
+            $(#[$doc])*
+            pub struct $Options {
+                $($fields)*
+                /// What becomes of the losses of all elements.
+                reduction: Reduce = Reduce::Mean,
+            }
+        }
+        impl From<Reduce> for $Options {
+            fn from(reduction: Reduce) -> $Options {
+                $Options { reduction, ..$Options::default() }
+            }
+        }
+    };
+}
+use loss_options;
+
 /// The parameter `reduction`.
 const REDUCTION: Parameter = Parameter {
     name: "reduction",

@@ -150,7 +150,7 @@ impl Operation for Linear {
         }
         if call.wanted.get(2) == Some(&true) {
             let axes: Vec<i64> = (0..g.ndim() as i64 - 1).collect();
-            grads[2] = Some(ops::sum(g, &axes[..], false)?);
+            grads[2] = Some(ops::sum(g, &axes[..])?);
         }
         Ok(grads)
     }

@@ -5,6 +5,7 @@ use super::slice;
 use super::{By, EPS, Split, common_dtype, expect_eps, factor, no_float, none, optionally};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, husk};
+use crate::ops::options::options;
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Needs, Record};
 use crate::ops::reduction::wide;
@@ -33,29 +34,44 @@ pub struct BatchNorm {
     pub saved_rstd: Tensor,
 }
 
+options! {
+    /// Where the statistics of [`batch_norm2d`] come from: by default from the batch.
+    pub struct BatchNormOptions<'a> {
+        /// The running mean and variance; without them, running statistics begin with the batch's.
+        running: Option<(&'a Tensor, &'a Tensor)> = None,
+        /// Whether mean and variance are the batch's, and not the running ones.
+        training: bool = true,
+        /// How much of the batch's statistics goes into the running ones.
+        momentum: f64 = 0.1,
+        /// What is added to the variance.
+        eps: f64 = 1e-5,
+    }
+}
+
 /// `y = (x − mean)/√(variance + eps)·gamma + beta` for each channel of `x`, which has shape
 /// `[N, C, H, W]` or `[N, C]`.
 ///
-/// With `training` mean and variance are those of the batch; otherwise those in `running`, which must
+/// In training mean and variance are those of the batch; otherwise those in `running`, which must
 /// be given. Nothing is changed in place: the running statistics that belong to the next call are
-/// returned. With `training` these are `(1 − momentum)·running + momentum·batch`, the batch's variance
+/// returned. In training these are `(1 − momentum)·running + momentum·batch`, the batch's variance
 /// being that of a sample (divided by n − 1), or the batch's alone where `running` is not given;
-/// without `training`, those given.
+/// otherwise those given.
 ///
 /// The variance of a single number is 0. An empty batch has no mean and no variance (they are NaN),
 /// and leaves given running statistics as they are.
 ///
 /// ```
-/// use extensor::{batch_norm2d, tensor};
+/// use extensor::{BatchNormOptions, tensor};
 /// let x = tensor([[1.0, 5.0], [3.0, 9.0]]);
 /// let (gamma, beta) = (tensor([1.0, 1.0]), tensor([0.0, 10.0]));
 /// let (mean, var) = (tensor([0.0, 0.0]), tensor([1.0, 1.0]));
-/// let first = batch_norm2d(&x, &gamma, &beta, Some((&mean, &var)), true, 0.5, 0.0)?;
+/// let options = BatchNormOptions::new().momentum(0.5).eps(0.0);
+/// let first = x.batch_norm2d(&gamma, &beta, options.running((&mean, &var)))?;
 /// assert_eq!(first.output.to_vec::<f64>()?, [-1.0, 9.0, 1.0, 11.0]);
 /// assert_eq!(first.running_mean.to_vec::<f64>()?, [1.0, 3.5]);
 /// assert_eq!(first.running_var.to_vec::<f64>()?, [1.5, 4.5]);
-/// let running = Some((&first.running_mean, &first.running_var));
-/// let later = batch_norm2d(&x, &gamma, &beta, running, false, 0.5, 0.0)?;
+/// let running = options.running((&first.running_mean, &first.running_var));
+/// let later = x.batch_norm2d(&gamma, &beta, running.training(false))?;
 /// assert_eq!(later.output.to_vec::<f64>()?[0], 0.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -65,11 +81,9 @@ pub fn batch_norm2d(
     x: &Tensor,
     gamma: &Tensor,
     beta: &Tensor,
-    running: Option<(&Tensor, &Tensor)>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
+    options: BatchNormOptions<'_>,
 ) -> Result<BatchNorm> {
+    let BatchNormOptions { running, training, momentum, eps } = options;
     let op = BatchNorm2d { training, momentum, eps };
     let outputs = match running {
         Some((mean, var)) => apply(&op, &[x, gamma, beta, mean, var])?,
@@ -85,8 +99,8 @@ pub fn batch_norm2d(
 }
 
 /// The gradients of [`batch_norm2d`] for `x`, `gamma` and `beta`, from the statistics it returned:
-/// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))·rstd, Σ g·x̂, Σ g)` with `gγ = grad_output·gamma` where it was
-/// `training`; otherwise the first is `gγ·rstd`.
+/// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))·rstd, Σ g·x̂, Σ g)` with `gγ = grad_output·gamma` in training;
+/// otherwise the first is `gγ·rstd`. Of the options only that is read.
 #[track_caller]
 pub fn batch_norm2d_backward(
     grad_output: &Tensor,
@@ -94,11 +108,11 @@ pub fn batch_norm2d_backward(
     gamma: &Tensor,
     saved_mean: &Tensor,
     saved_rstd: &Tensor,
-    training: bool,
+    options: BatchNormOptions<'_>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let name = "batch_norm2d_backward";
     // The parameters of the running statistics have no part in the gradient.
-    let op = BatchNorm2d { training, momentum: 0.0, eps: 0.0 };
+    let op = BatchNorm2d { training: options.training, momentum: 0.0, eps: 0.0 };
     let beta = husk(gamma.shape(), gamma.dtype())?;
     let statistic = husk(gamma.shape(), wide(gamma.dtype()))?;
     let inputs = [x, gamma, &beta, &statistic, &statistic];

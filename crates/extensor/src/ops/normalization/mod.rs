@@ -18,7 +18,7 @@ use crate::ops::reduction::wide;
 use crate::ops::samples::{Sample, all_equal};
 use crate::ops::shape::{bad_parameter, bad_shape, optional};
 use crate::tensor::match_float;
-use crate::{DType, Error, Result, Shape, Tensor, ops};
+use crate::{DType, Error, Result, Shape, Tensor, ops, over};
 use extensor_kernels::native::Compute;
 use extensor_kernels::norm::planes::{self, Planes, Statistics};
 use extensor_kernels::norm::rows::{self, Factors, Rows};
@@ -280,15 +280,15 @@ impl Split<'_> {
                 let apart = if centred {
                     // Twice: the mean of equal numbers may be off by its rounding, and no spread is
                     // not to be taken for a tiny one.
-                    let apart = ops::subtract(&x, &ops::mean(&x, axes, true)?)?;
-                    ops::subtract(&apart, &ops::mean(&apart, axes, true)?)?
+                    let apart = ops::subtract(&x, &ops::mean(&x, over(axes).keepdims(true))?)?;
+                    ops::subtract(&apart, &ops::mean(&apart, over(axes).keepdims(true))?)?
                 } else {
                     x.clone()
                 };
                 // Lengths instead of squares, which tiny and huge numbers do not have.
                 let count: usize = axes.iter().map(|&axis| self.x[axis as usize]).product();
                 let root = scalar((count as f64).sqrt())?;
-                let spread = ops::divide(&ops::norm(&apart, axes, true)?, &root)?;
+                let spread = ops::divide(&ops::norm(&apart, over(axes).keepdims(true))?, &root)?;
                 let deviation = ops::hypot(&spread, &scalar(eps.sqrt())?)?;
                 let none = ops::equal(&deviation, &scalar(0.0)?)?;
                 let least = ops::where_(&none, &scalar(1e-10)?, &scalar(0.0)?)?;
@@ -304,9 +304,9 @@ impl Split<'_> {
         if let Some(moved) = call.tangents[0] {
             let mut moved = split(moved, &self.x)?;
             if let By::Own { centred, .. } = by {
-                let along = ops::mean(&ops::multiply(&moved, &normal)?, axes, true)?;
+                let along = ops::mean(&ops::multiply(&moved, &normal)?, over(axes).keepdims(true))?;
                 if centred {
-                    moved = ops::subtract(&moved, &ops::mean(&moved, axes, true)?)?;
+                    moved = ops::subtract(&moved, &ops::mean(&moved, over(axes).keepdims(true))?)?;
                 }
                 moved = ops::subtract(&moved, &ops::multiply(&normal, &along)?)?;
             }

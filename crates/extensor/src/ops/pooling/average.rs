@@ -1,40 +1,31 @@
 //! The average of each window.
 
-use super::two;
 use super::{CASES, Sliding, WINDOW, bad_windows, no_float, params, plane, planes, pooled, slice};
+use super::{PoolOptions, sizes, two};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::shape::{bad_parameter, required};
 use crate::tensor::match_float;
-use crate::{DType, Error, Pair, Result, Shape, Tensor, ops};
+use crate::{DType, Error, Pair, Result, Shape, Tensor, ops, over};
 use extensor_derive::method;
 use extensor_kernels::pool::{self, Kind, Planes, Windows};
 use smallvec::smallvec;
 
-/// The average of each window of `kernel_size` over the last two axes of `[N, C, H, W]` or
-/// `[C, H, W]`; windows are `stride` apart (as far as they are long if it is `None`), and reach
-/// `padding` over the edges. The places there count, as zeros.
+/// The average of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`; windows may
+/// reach over the edges. The places there count, as zeros.
 ///
 /// ```
-/// use extensor::{avgpool2d, tensor};
+/// use extensor::tensor;
 /// let x = tensor([[[1.0, 5.0, 2.0, 0.0], [2.0, 4.0, 8.0, 6.0]]]);
-/// assert_eq!(avgpool2d(&x, 2, None, 0)?.to_vec::<f64>()?, [3.0, 4.0]);
+/// assert_eq!(x.avgpool2d(2)?.to_vec::<f64>()?, [3.0, 4.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn avgpool2d(
-    x: &Tensor,
-    kernel_size: impl Into<Pair>,
-    stride: impl Into<Option<[usize; 2]>>,
-    padding: impl Into<Pair>,
-) -> Result<Tensor> {
-    apply_one(
-        &AvgPool2d { window: Sliding::from_pairs("avgpool2d", kernel_size, stride, padding)? },
-        &[x],
-    )
+pub fn avgpool2d(x: &Tensor, options: impl Into<PoolOptions>) -> Result<Tensor> {
+    apply_one(&AvgPool2d { window: Sliding::from_options("avgpool2d", options.into())? }, &[x])
 }
 
 /// The gradient of [`avgpool2d`] for an input of `input_shape`: each window's share, added up.
@@ -42,11 +33,9 @@ pub fn avgpool2d(
 pub fn avgpool2d_backward(
     grad_output: &Tensor,
     input_shape: &[usize],
-    kernel_size: impl Into<Pair>,
-    stride: impl Into<Option<[usize; 2]>>,
-    padding: impl Into<Pair>,
+    options: impl Into<PoolOptions>,
 ) -> Result<Tensor> {
-    let window = Sliding::from_pairs("avgpool2d", kernel_size, stride, padding)?;
+    let window = Sliding::from_options("avgpool2d", options.into())?;
     pull(&AvgPool2d { window }, grad_output, input_shape)
 }
 
@@ -74,16 +63,17 @@ pub fn global_avgpool2d_backward(grad_output: &Tensor, input_shape: &[usize]) ->
 /// window number `i` of `n` along an axis of size `s` goes from `⌊i·s/n⌋` to `⌈(i + 1)·s/n⌉`.
 ///
 /// ```
-/// use extensor::{adaptive_avgpool2d, tensor};
+/// use extensor::tensor;
 /// let x = tensor([[[1.0, 3.0, 5.0], [3.0, 5.0, 7.0]]]);
-/// let y = adaptive_avgpool2d(&x, [1, 2])?;
+/// let y = x.adaptive_avgpool2d([1, 2])?;
 /// assert_eq!(y.to_vec::<f64>()?, [3.0, 5.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn adaptive_avgpool2d(x: &Tensor, output_size: [usize; 2]) -> Result<Tensor> {
-    apply_one(&AdaptiveAvgPool2d { size: output_size }, &[x])
+pub fn adaptive_avgpool2d(x: &Tensor, output_size: impl Into<Pair>) -> Result<Tensor> {
+    let size = sizes("adaptive_avgpool2d", "output_size", output_size.into())?;
+    apply_one(&AdaptiveAvgPool2d { size }, &[x])
 }
 
 /// The gradient of [`adaptive_avgpool2d`] for an input of `input_shape`: each window's share, added
@@ -92,9 +82,10 @@ pub fn adaptive_avgpool2d(x: &Tensor, output_size: [usize; 2]) -> Result<Tensor>
 pub fn adaptive_avgpool2d_backward(
     grad_output: &Tensor,
     input_shape: &[usize],
-    output_size: [usize; 2],
+    output_size: impl Into<Pair>,
 ) -> Result<Tensor> {
-    pull(&AdaptiveAvgPool2d { size: output_size }, grad_output, input_shape)
+    let size = sizes("adaptive_avgpool2d", "output_size", output_size.into())?;
+    pull(&AdaptiveAvgPool2d { size }, grad_output, input_shape)
 }
 
 #[track_caller]
@@ -227,11 +218,11 @@ impl Operation for GlobalAvgPool2d {
         Ok(spec(shape, x.dtype()))
     }
     fn forward(&self, inputs: &[&Tensor], _: Specs) -> Result<Outputs> {
-        Ok(smallvec![ops::mean(inputs[0], &[-2i64, -1][..], true)?])
+        Ok(smallvec![ops::mean(inputs[0], over(&[-2i64, -1][..]).keepdims(true))?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let shape = call.inputs[0].shape();
-        call.one(|| ops::mean_backward(call.grad(), shape, &[-2i64, -1][..], true))
+        call.one(|| ops::mean_backward(call.grad(), shape, over(&[-2i64, -1][..]).keepdims(true)))
     }
 }
 

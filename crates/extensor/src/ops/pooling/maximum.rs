@@ -1,6 +1,6 @@
 //! The largest number of each window.
 
-use super::{CASES, Sliding, WINDOW, bad_windows, no_float, params, pooled, slice};
+use super::{CASES, PoolOptions, Sliding, WINDOW, bad_windows, no_float, params, pooled, slice};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, husk};
 use crate::ops::params::Params;
@@ -8,41 +8,35 @@ use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::samples::Sample;
 use crate::ops::shape::bad_shape;
 use crate::tensor::match_float;
-use crate::{DType, Error, Pair, Result, Shape, Tensor, ops};
+use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use extensor_kernels::index::first_outside;
 use extensor_kernels::pool;
 use smallvec::smallvec;
 
-/// The largest number of each window of `kernel_size` over the last two axes of `[N, C, H, W]` or
-/// `[C, H, W]`; windows are `stride` apart (as far as they are long if it is `None`), and reach
-/// `padding` over the edges, where there is nothing.
+/// The largest number of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`; windows may
+/// reach over the edges, where there is nothing.
 ///
 /// ```
-/// use extensor::{maxpool2d, tensor};
+/// use extensor::tensor;
 /// let x = tensor([[[1.0, 5.0, 2.0, 0.0], [3.0, 4.0, 8.0, 8.0]]]);
-/// let y = maxpool2d(&x, 2, None, 0)?;
+/// let y = x.maxpool2d(2)?;
 /// assert_eq!(y.to_vec::<f64>()?, [5.0, 8.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn maxpool2d(
-    x: &Tensor,
-    kernel_size: impl Into<Pair>,
-    stride: impl Into<Option<[usize; 2]>>,
-    padding: impl Into<Pair>,
-) -> Result<Tensor> {
-    Ok(maxpool2d_with_indices(x, kernel_size, stride, padding)?.0)
+pub fn maxpool2d(x: &Tensor, options: impl Into<PoolOptions>) -> Result<Tensor> {
+    Ok(maxpool2d_with_indices(x, options)?.0)
 }
 
 /// [`maxpool2d`] and, as `i64`, where in its plane of `H·W` numbers each result came from: the first
 /// of several equal ones, row by row; the first NaN if there is one.
 ///
 /// ```
-/// use extensor::{maxpool2d_with_indices, tensor};
+/// use extensor::tensor;
 /// let x = tensor([[[1.0, 5.0, 2.0, 0.0], [3.0, 4.0, 8.0, 8.0]]]);
-/// let (_, indices) = maxpool2d_with_indices(&x, 2, None, 0)?;
+/// let (_, indices) = x.maxpool2d_with_indices(2)?;
 /// assert_eq!(indices.to_vec::<i64>()?, [1, 6]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -50,11 +44,9 @@ pub fn maxpool2d(
 #[track_caller]
 pub fn maxpool2d_with_indices(
     x: &Tensor,
-    kernel_size: impl Into<Pair>,
-    stride: impl Into<Option<[usize; 2]>>,
-    padding: impl Into<Pair>,
+    options: impl Into<PoolOptions>,
 ) -> Result<(Tensor, Tensor)> {
-    let op = MaxPool2d { window: Sliding::from_pairs("maxpool2d", kernel_size, stride, padding)? };
+    let op = MaxPool2d { window: Sliding::from_options("maxpool2d", options.into())? };
     let mut outputs = apply(&op, &[x])?;
     let indices = outputs.swap_remove(1);
     Ok((outputs.swap_remove(0), indices))
@@ -66,7 +58,7 @@ pub fn maxpool2d_with_indices(
 /// ```
 /// use extensor::{maxpool2d_backward, tensor};
 /// let (g, indices) = (tensor([[[10.0, 20.0]]]), tensor([[[1i64, 6]]]));
-/// let dx = maxpool2d_backward(&g, &indices, &[1, 2, 4], 2, None, 0)?;
+/// let dx = maxpool2d_backward(&g, &indices, &[1, 2, 4], 2)?;
 /// assert_eq!(dx.to_vec::<f64>()?, [0.0, 10.0, 0.0, 0.0, 0.0, 0.0, 20.0, 0.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -75,12 +67,10 @@ pub fn maxpool2d_backward(
     grad_output: &Tensor,
     indices: &Tensor,
     input_shape: &[usize],
-    kernel_size: impl Into<Pair>,
-    stride: impl Into<Option<[usize; 2]>>,
-    padding: impl Into<Pair>,
+    options: impl Into<PoolOptions>,
 ) -> Result<Tensor> {
     let name = "maxpool2d_backward";
-    let op = MaxPool2d { window: Sliding::from_pairs("maxpool2d", kernel_size, stride, padding)? };
+    let op = MaxPool2d { window: Sliding::from_options("maxpool2d", options.into())? };
     let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
     let expected = op.infer(&[&x])?.swap_remove(1);
     if *indices.shape() != expected.shape {

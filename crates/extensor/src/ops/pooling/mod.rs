@@ -14,6 +14,57 @@ use crate::{DType, Error, Pair, Result, Shape, Tensor};
 use extensor_kernels::native::Native;
 use extensor_kernels::pool::{Kind, Planes, Windows};
 
+/// The windows that [`maxpool2d`] and [`avgpool2d`] slide over images.
+///
+/// Wherever these are taken, a window's size is too, one for both axes or `[height, width]`: windows
+/// then lie next to each other.
+///
+/// ```
+/// use extensor::{DType, PoolOptions, Tensor};
+/// let x = Tensor::ones([1, 1, 8, 8], DType::F32)?;
+/// assert_eq!(x.maxpool2d(2)?.shape(), [1, 1, 4, 4]);
+/// let options = PoolOptions::new(3).stride(2).padding(1);
+/// assert_eq!(x.maxpool2d(options)?.shape(), [1, 1, 4, 4]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// The size of a window.
+    pub kernel_size: Pair,
+    /// From one window to the next: the size of a window, unless given.
+    pub stride: Option<Pair>,
+    /// How far windows reach over the edges: at most half of a window.
+    pub padding: Pair,
+}
+
+impl PoolOptions {
+    /// Windows of this size, next to each other.
+    pub fn new(kernel_size: impl Into<Pair>) -> PoolOptions {
+        PoolOptions { kernel_size: kernel_size.into(), stride: None, padding: Pair([0; 2]) }
+    }
+
+    /// With windows so far apart.
+    #[must_use]
+    pub fn stride(self, stride: impl Into<Pair>) -> PoolOptions {
+        PoolOptions { stride: Some(stride.into()), ..self }
+    }
+
+    /// With windows that reach so far over the edges.
+    #[must_use]
+    pub fn padding(self, padding: impl Into<Pair>) -> PoolOptions {
+        PoolOptions { padding: padding.into(), ..self }
+    }
+}
+
+impl<K> From<K> for PoolOptions
+where
+    Pair: From<K>,
+{
+    fn from(kernel_size: K) -> PoolOptions {
+        PoolOptions::new(kernel_size)
+    }
+}
+
 /// The parameters of windows that slide.
 const WINDOW: [Parameter; 3] = [
     required("kernel_size", "the size of a window: one for both axes, or [height, width]"),
@@ -24,6 +75,14 @@ const WINDOW: [Parameter; 3] = [
     ),
     optional("padding", "places before and after each axis, at most half of the window", "0"),
 ];
+
+/// Numbers that must not be negative.
+fn sizes(op: &'static str, parameter: &'static str, Pair(given): Pair) -> Result<[usize; 2]> {
+    match given.map(usize::try_from) {
+        [Ok(down), Ok(right)] => Ok([down, right]),
+        _ => Err(bad_parameter(op, parameter, "sizes of at least 0", given)),
+    }
+}
 
 /// Windows that slide over the last two axes.
 #[derive(Clone, Copy, Debug)]
@@ -39,18 +98,11 @@ impl Sliding {
     }
 
     /// The same from numbers that may be negative.
-    fn from_pairs(
-        op: &'static str,
-        kernel_size: impl Into<Pair>,
-        stride: impl Into<Option<[usize; 2]>>,
-        padding: impl Into<Pair>,
-    ) -> Result<Sliding> {
-        let sizes = |parameter: &'static str, Pair(given): Pair| match given.map(usize::try_from) {
-            [Ok(down), Ok(right)] => Ok([down, right]),
-            _ => Err(bad_parameter(op, parameter, "sizes of at least 0", given)),
-        };
-        let kernel = sizes("kernel_size", kernel_size.into())?;
-        Ok(Sliding::new(kernel, stride.into(), sizes("padding", padding.into())?))
+    fn from_options(op: &'static str, options: PoolOptions) -> Result<Sliding> {
+        let PoolOptions { kernel_size, stride, padding } = options;
+        let kernel = sizes(op, "kernel_size", kernel_size)?;
+        let stride = stride.map(|stride| sizes(op, "stride", stride)).transpose()?;
+        Ok(Sliding::new(kernel, stride, sizes(op, "padding", padding)?))
     }
 
     fn from_params(op: &'static str, p: &Params) -> Result<Sliding> {

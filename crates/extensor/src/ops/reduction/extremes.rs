@@ -5,14 +5,13 @@ use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, map_real};
 use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record};
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
-use crate::ops::reduction::{bad_axes, bad_masks, over, samples, wide};
+use crate::ops::reduction::{along, bad_axes, bad_masks, samples, wide};
 use crate::ops::samples::{Bad, Sampler};
 use crate::tensor::{match_float, match_int};
-use crate::{Axes, DType, Error, Result, Tensor, ops};
+use crate::{Axes, DType, Error, Over, Result, Tensor, ops, over};
 use extensor_kernels::map::{Formula, Formulas};
 use extensor_kernels::number::Real;
 use extensor_kernels::reduce;
-use smallvec::smallvec;
 use std::num::Wrapping;
 
 /// `share` where `x` is the extreme value `y`, 0 elsewhere; NaN for NaN.
@@ -47,7 +46,7 @@ fn among_ties(
     let (g, x) = (group.keep(call.grad())?, call.inputs[0]);
     let (dtype, counted) = (g.dtype(), wide(g.dtype()));
     let ties = ops::cast(&ops::equal(x, y)?, counted)?;
-    let ties = ops::sum(&ties, axes.clone(), true)?;
+    let ties = ops::sum(&ties, over(axes.clone()).keepdims(true))?;
     let spec = Spec { shape: group.kept.clone(), dtype: counted };
     let share = map_real(op, &Formulas(Share), [&g, &ties], spec)?;
     let spec = Spec { shape: x.shape().clone(), dtype };
@@ -88,8 +87,8 @@ macro_rules! extreme {
         $(#[$doc])*
         #[extensor_derive::method]
         #[track_caller]
-        pub fn $name(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
-            Reduction::new(axes, keepdims, $Op).of(x)
+        pub fn $name(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
+            Reduction::new(axis, $Op).of(x)
         }
 
         #[doc = concat!("The gradient of [`", stringify!($name), "`]: `grad_output`, shared equally among all elements equal to the result.")]
@@ -97,10 +96,9 @@ macro_rules! extreme {
         pub fn $backward(
             grad_output: &Tensor,
             x: &Tensor,
-            axes: impl Into<Axes>,
-            keepdims: bool,
+            axis: impl Into<Over>,
         ) -> Result<Tensor> {
-            Reduction::new(axes, keepdims, $Op).backward_at(grad_output, x, None)
+            Reduction::new(axis, $Op).backward_at(grad_output, x, None)
         }
 
         #[derive(Clone, Debug)]
@@ -148,7 +146,7 @@ macro_rules! extreme {
                 if let Some(gradient) = at_once(op, which, call, group)? {
                     return Ok(gradient);
                 }
-                let y = $name(call.inputs[0], axes.clone(), true)?;
+                let y = $name(call.inputs[0], over(axes.clone()).keepdims(true))?;
                 among_ties(op, call, &y, axes, group)
             }
         }
@@ -158,9 +156,9 @@ macro_rules! extreme {
 fn ties(s: &mut Sampler, sign: f64) {
     let x = crate::tensor([1.0, 3.0, 2.0, 3.0].map(|v| sign * v));
     let axes: Option<&[i64]> = Some(&[0]);
-    s.add_noted([x], over(axes, false), "ties share the gradient equally");
+    s.add_noted([x], along(axes, false), "ties share the gradient equally");
     let x = crate::tensor([[1.0; 4]; 3]);
-    s.add_noted([x], over(Some(&[1]), true), "all tied");
+    s.add_noted([x], along(Some(&[1]), true), "all tied");
 }
 
 fn bad_extremes(bad: &mut Bad) {
@@ -168,7 +166,7 @@ fn bad_extremes(bad: &mut Bad) {
     let message = "there is no such element in an empty axis";
     for (shape, axes) in EMPTY {
         let x = bad.ones(shape, DType::F64);
-        bad.add([x], over(axes, false), message);
+        bad.add([x], along(axes, false), message);
     }
 }
 
@@ -178,8 +176,8 @@ extreme! {
     /// ```
     /// use extensor::{max_reduce, max_reduce_backward, tensor};
     /// let x = tensor([1.0, 3.0, 2.0, 3.0]);
-    /// assert_eq!(max_reduce(&x, .., false)?.item::<f64>()?, 3.0);
-    /// let grad = max_reduce_backward(&tensor(1.0), &x, .., false)?;
+    /// assert_eq!(max_reduce(&x, ..)?.item::<f64>()?, 3.0);
+    /// let grad = max_reduce_backward(&tensor(1.0), &x, ..)?;
     /// assert_eq!(grad.to_vec::<f64>()?, [0.0, 0.5, 0.0, 0.5]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
@@ -192,7 +190,7 @@ extreme! {
     /// ```
     /// use extensor::{min_reduce, tensor};
     /// let x = tensor([[4, 1], [2, 3]]);
-    /// assert_eq!(min_reduce(&x, 1, false)?.to_vec::<i32>()?, [1, 2]);
+    /// assert_eq!(min_reduce(&x, 1)?.to_vec::<i32>()?, [1, 2]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
     min_reduce, min_reduce_backward, Min: reduce::minimum, Smallest, "y = min x", -1.0
@@ -211,8 +209,8 @@ macro_rules! position {
         $(#[$doc])*
         #[extensor_derive::method]
         #[track_caller]
-        pub fn $name(x: &Tensor, axis: impl Into<Option<i64>>, keepdims: bool) -> Result<Tensor> {
-            Reduction::new(one_or_all(axis.into()), keepdims, $Op).of(x)
+        pub fn $name(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
+            Reduction::new(one_axis_or_all(stringify!($name), axis.into())?, $Op).of(x)
         }
 
         #[derive(Clone, Debug)]
@@ -233,7 +231,8 @@ macro_rules! position {
                 build: |p| {
                     let axis = p.optional_int(stringify!($name), "axis")?;
                     let keepdims = p.bool(stringify!($name), "keepdims", false)?;
-                    Ok(Box::new(Reduction::new(one_or_all(axis), keepdims, $Op)))
+                    let axes = axis.map_or(Axes::All, Axes::from);
+                    Ok(Box::new(Reduction { axes, keepdims, rule: $Op }))
                 },
                 samples: |s| {
                     for (shape, axes) in CASES {
@@ -280,8 +279,16 @@ macro_rules! position {
     };
 }
 
-fn one_or_all(axis: Option<i64>) -> Axes {
-    axis.map_or(Axes::All, |axis| Axes::List(smallvec![axis]))
+fn one_axis_or_all(op: &'static str, over: Over) -> Result<Over> {
+    match &over.axes {
+        Axes::List(list) if list.len() != 1 => Err(Error::Parameter {
+            op,
+            parameter: "axis",
+            expected: "one axis, or all".into(),
+            got: format!("{:?}", &list[..]),
+        }),
+        _ => Ok(over),
+    }
 }
 
 fn at(axis: Option<i64>, keepdims: bool) -> Params {
@@ -319,8 +326,8 @@ position! {
     /// ```
     /// use extensor::{argmax, tensor};
     /// let x = tensor([[1.0, 5.0, 5.0], [7.0, 0.0, 2.0]]);
-    /// assert_eq!(argmax(&x, 1, false)?.to_vec::<i64>()?, [1, 0]);
-    /// assert_eq!(argmax(&x, None, false)?.item::<i64>()?, 3);
+    /// assert_eq!(argmax(&x, 1)?.to_vec::<i64>()?, [1, 0]);
+    /// assert_eq!(argmax(&x, None)?.item::<i64>()?, 3);
     /// # Ok::<(), extensor::Error>(())
     /// ```
     argmax, ArgMax: Largest, "y = the first i with x[i] = max x"
@@ -332,7 +339,7 @@ position! {
     ///
     /// ```
     /// use extensor::{argmin, tensor};
-    /// assert_eq!(argmin(&tensor([3, 1, 2, 1]), 0, false)?.item::<i64>()?, 1);
+    /// assert_eq!(argmin(&tensor([3, 1, 2, 1]), 0)?.item::<i64>()?, 1);
     /// # Ok::<(), extensor::Error>(())
     /// ```
     argmin, ArgMin: Smallest, "y = the first i with x[i] = min x"
@@ -352,8 +359,8 @@ macro_rules! quantifier {
         $(#[$doc])*
         #[extensor_derive::method]
         #[track_caller]
-        pub fn $name(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
-            Reduction::new(axes, keepdims, $Op).of(x)
+        pub fn $name(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
+            Reduction::new(axis, $Op).of(x)
         }
 
         #[derive(Clone, Debug)]
@@ -411,7 +418,7 @@ quantifier! {
     /// ```
     /// use extensor::{any, tensor};
     /// let x = tensor([[true, false], [false, false]]);
-    /// assert_eq!(any(&x, 1, false)?.to_vec::<bool>()?, [true, false]);
+    /// assert_eq!(any(&x, 1)?.to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
     any, Any: reduce::maximum, "y = any x is true", "false over an empty axis"
@@ -423,7 +430,7 @@ quantifier! {
     /// ```
     /// use extensor::{all, tensor};
     /// let x = tensor([[true, true], [true, false]]);
-    /// assert_eq!(all(&x, 1, false)?.to_vec::<bool>()?, [true, false]);
+    /// assert_eq!(all(&x, 1)?.to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
     all, All: reduce::minimum, "y = all x are true", "true over an empty axis"

@@ -22,7 +22,7 @@ use crate::ops::pointwise::{Takes, map_real};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record};
 use crate::ops::samples::{Bad, LARGE, Sampler};
 use crate::tensor::match_float;
-use crate::{Axes, DType, Error, Result, Shape, Tensor, ops};
+use crate::{Axes, DType, Error, Over, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use extensor_kernels::map::{Formula, Formulas};
 use extensor_kernels::number::Real;
@@ -112,8 +112,9 @@ pub(super) struct Reduction<R> {
 }
 
 impl<R: Rule> Reduction<R> {
-    pub fn new(axes: impl Into<Axes>, keepdims: bool, rule: R) -> Self {
-        Reduction { axes: axes.into(), keepdims, rule }
+    pub fn new(axis: impl Into<Over>, rule: R) -> Self {
+        let Over { axes, keepdims } = axis.into();
+        Reduction { axes, keepdims, rule }
     }
 
     /// With the axes that the parameters name.
@@ -121,7 +122,7 @@ impl<R: Rule> Reduction<R> {
         let op = R::RECORD.name;
         let axes = params.axes(op, "axes")?;
         let keepdims = params.bool(op, "keepdims", false)?;
-        Ok(Box::new(Reduction::new(axes, keepdims, rule)))
+        Ok(Box::new(Reduction { axes, keepdims, rule }))
     }
 
     /// Calls the operation.
@@ -292,7 +293,7 @@ pub(super) const EMPTY: [(&[usize], Option<&[i64]>); 3] =
     [(&[0, 3], Some(&[0])), (&[2, 0, 3], Some(&[-2, 0])), (&[0], None)];
 
 /// Both parameters.
-pub(super) fn over(axes: Option<&[i64]>, keepdims: bool) -> Params {
+pub(super) fn along(axes: Option<&[i64]>, keepdims: bool) -> Params {
     Params::new().with("axes", axes).with("keepdims", keepdims)
 }
 
@@ -305,7 +306,7 @@ pub(super) fn samples(
     for &(shape, axes) in cases {
         for keepdims in [false, true] {
             let x = draw(s, shape);
-            s.add([x], over(axes, keepdims));
+            s.add([x], along(axes, keepdims));
         }
     }
     if cases.len() == CASES.len() {
@@ -313,7 +314,7 @@ pub(super) fn samples(
             [(&[LARGE], None), (&[3, 5000], Some(&[1])), (&[5000, 3], Some(&[0]))];
         for (shape, axes) in large {
             let x = draw(s, shape);
-            s.add_large([x], over(axes, false), "many numbers");
+            s.add_large([x], along(axes, false), "many numbers");
         }
     }
 }
@@ -359,15 +360,15 @@ pub(super) fn bad_masks(bad: &mut Bad) {
 /// ```
 /// use extensor::{sum, tensor};
 /// let x = tensor([[1.0, 2.0], [3.0, 4.0]]);
-/// assert_eq!(sum(&x, .., false)?.item::<f64>()?, 10.0);
-/// assert_eq!(sum(&x, 0, false)?.to_vec::<f64>()?, [4.0, 6.0]);
-/// assert_eq!(sum(&x, [-1], true)?.shape(), [2, 1]);
+/// assert_eq!(sum(&x, ..)?.item::<f64>()?, 10.0);
+/// assert_eq!(sum(&x, 0)?.to_vec::<f64>()?, [4.0, 6.0]);
+/// assert_eq!(sum(&x, over([-1]).keepdims(true))?.shape(), [2, 1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn sum(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
-    Reduction::new(axes, keepdims, Sum).of(x)
+pub fn sum(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
+    Reduction::new(axis, Sum).of(x)
 }
 
 /// The gradient of [`sum`]: `grad_output` for every term. A broadcast view: no memory is written.
@@ -375,11 +376,10 @@ pub fn sum(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> 
 pub fn sum_backward(
     grad_output: &Tensor,
     input_shape: &[usize],
-    axes: impl Into<Axes>,
-    keepdims: bool,
+    axis: impl Into<Over>,
 ) -> Result<Tensor> {
     let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
-    Reduction::new(axes, keepdims, Sum).backward_at(grad_output, &x, None)
+    Reduction::new(axis, Sum).backward_at(grad_output, &x, None)
 }
 
 #[derive(Clone, Debug)]
@@ -424,13 +424,13 @@ impl Rule for Sum {
 /// ```
 /// use extensor::{mean, tensor};
 /// let x = tensor([[1.0, 2.0], [3.0, 4.0]]);
-/// assert_eq!(mean(&x, 1, false)?.to_vec::<f64>()?, [1.5, 3.5]);
+/// assert_eq!(mean(&x, 1)?.to_vec::<f64>()?, [1.5, 3.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn mean(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
-    Reduction::new(axes, keepdims, Mean).of(x)
+pub fn mean(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
+    Reduction::new(axis, Mean).of(x)
 }
 
 /// The gradient of [`mean`]: `grad_output / n` for every term. A broadcast view.
@@ -438,20 +438,19 @@ pub fn mean(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor>
 pub fn mean_backward(
     grad_output: &Tensor,
     input_shape: &[usize],
-    axes: impl Into<Axes>,
-    keepdims: bool,
+    axis: impl Into<Over>,
 ) -> Result<Tensor> {
     let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
-    Reduction::new(axes, keepdims, Mean).backward_at(grad_output, &x, None)
+    Reduction::new(axis, Mean).backward_at(grad_output, &x, None)
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Mean;
 
 /// `g / n`.
-struct Over(f64);
+struct Share(f64);
 
-impl Formula<1> for Over {
+impl Formula<1> for Share {
     #[inline(always)]
     fn f<R: Real>(&self, [g]: [R; 1]) -> R {
         g / g.lit(self.0)
@@ -482,7 +481,7 @@ impl Rule for Mean {
     fn backward(&self, call: &Backward<'_>, _: &Axes, group: &Group) -> Result<Tensor> {
         let g = call.grad();
         let spec = Spec { shape: g.shape().clone(), dtype: g.dtype() };
-        let share = Formulas(Over(group.count as f64));
+        let share = Formulas(Share(group.count as f64));
         let share = map_real("mean_backward", &share, [g], spec)?;
         ops::broadcast_to(&group.keep(&share)?, call.inputs[0].shape())
     }

@@ -4,9 +4,9 @@ use crate::ops::operation::{Backward, Spec};
 use crate::ops::pointwise::{Takes, Times, map_real, map_real_mask};
 use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
-use crate::ops::reduction::{bad_masks, match_words, over, samples, wide};
+use crate::ops::reduction::{along, bad_masks, match_words, samples, wide};
 use crate::tensor::match_float;
-use crate::{Axes, DType, Result, Shape, Tensor, ops};
+use crate::{Axes, DType, Over, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use extensor_kernels::map::{Formula, Formulas, RealPredicate};
 use extensor_kernels::number::Real;
@@ -19,14 +19,14 @@ use extensor_kernels::reduce;
 ///
 /// ```
 /// use extensor::{prod, tensor};
-/// assert_eq!(prod(&tensor([1e200, 1e200, 1e-300]), .., false)?.item::<f64>()?, 1e100);
-/// assert_eq!(prod(&tensor([[1, 2], [3, 4]]), 1, false)?.to_vec::<i32>()?, [2, 12]);
+/// assert_eq!(prod(&tensor([1e200, 1e200, 1e-300]), ..)?.item::<f64>()?, 1e100);
+/// assert_eq!(prod(&tensor([[1, 2], [3, 4]]), 1)?.to_vec::<i32>()?, [2, 12]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn prod(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
-    Reduction::new(axes, keepdims, Prod).of(x)
+pub fn prod(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
+    Reduction::new(axis, Prod).of(x)
 }
 
 /// The gradient of [`prod`]: the product of all the other elements, times `grad_output`, from input
@@ -36,10 +36,9 @@ pub fn prod_backward(
     grad_output: &Tensor,
     x: &Tensor,
     output: &Tensor,
-    axes: impl Into<Axes>,
-    keepdims: bool,
+    axis: impl Into<Over>,
 ) -> Result<Tensor> {
-    Reduction::new(axes, keepdims, Prod).backward_at(grad_output, x, Some(output))
+    Reduction::new(axis, Prod).backward_at(grad_output, x, Some(output))
 }
 
 #[derive(Clone, Debug)]
@@ -80,11 +79,11 @@ fn others(x: &Tensor) -> Result<Tensor> {
     let pairs = ops::broadcast_to(&blocks, [rows, count, block, block])?;
     let diagonal = ops::cast(&Tensor::eye(block, block, DType::U8)?, DType::Bool)?;
     let one = Tensor::scalar_of(1.0, x.dtype())?;
-    let within = prod(&ops::where_(&diagonal, &one, &pairs)?, -1, false)?;
+    let within = prod(&ops::where_(&diagonal, &one, &pairs)?, -1)?;
     if count == 1 {
         return ops::reshape(&within, [rows, n]);
     }
-    let products = prod(&blocks, -1, false)?;
+    let products = prod(&blocks, -1)?;
     let outside = others(&ops::reshape(&products, [rows, count])?)?;
     let outside = ops::reshape(&outside, [rows, count, 1])?;
     let spec = Spec { shape: within.shape().clone(), dtype: x.dtype() };
@@ -120,12 +119,12 @@ impl Rule for Prod {
             });
             samples(s, &EMPTY, |s, shape| s.normal(shape));
             let one: [f64; 3] = [2.0, 0.0, 3.0];
-            s.add_noted([crate::tensor(one)], over(Some(&[0]), false), "one zero");
+            s.add_noted([crate::tensor(one)], along(Some(&[0]), false), "one zero");
             let two: [f64; 3] = [2.0, 0.0, 0.0];
-            s.add_noted([crate::tensor(two)], over(Some(&[0]), false), "two zeros");
+            s.add_noted([crate::tensor(two)], along(Some(&[0]), false), "two zeros");
             let mixed = crate::tensor([[[2.0, 0.0], [3.0, 0.5]], [[0.0, 0.0], [1.5, -2.0]]]);
-            s.add_noted([mixed.clone()], over(Some(&[0, 2]), true), "zeros, two axes");
-            s.add_noted([mixed], over(None, false), "three zeros");
+            s.add_noted([mixed.clone()], along(Some(&[0, 2]), true), "zeros, two axes");
+            s.add_noted([mixed], along(None, false), "three zeros");
         },
         errors: bad_masks,
         ..Record::BLANK
@@ -156,7 +155,7 @@ impl Rule for Prod {
         };
         // A product that has all its bits has no zero among its factors: it can be divided by them.
         // Not where the quotient is differentiated again: its terms would cancel.
-        let normal = || ops::all(&map_real_mask("prod_backward", Normal(least), y)?, .., false);
+        let normal = || ops::all(&map_real_mask("prod_backward", Normal(least), y)?, ..);
         if !x.is_traced() && normal()?.item::<bool>()? {
             let y = group.keep(y)?;
             return map_real("prod_backward", &Formulas(Quotient), [&g, x, &y], spec);

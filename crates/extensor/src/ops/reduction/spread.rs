@@ -5,9 +5,9 @@ use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, guard_above, map_real, settle};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record};
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
-use crate::ops::reduction::{bad_ints, fill_floats, over, samples, wide};
+use crate::ops::reduction::{along, bad_ints, fill_floats, samples, wide};
 use crate::ops::samples::{Bad, LARGE, Sampler, all_equal};
-use crate::{Axes, DType, Error, Result, Tensor, ops};
+use crate::{Axes, DType, Error, Over, Result, Tensor, ops, over};
 use extensor_derive::method;
 use extensor_kernels::map::{Formula, Formulas};
 use extensor_kernels::number::Real;
@@ -24,8 +24,8 @@ const DDOF: Parameter = Parameter {
 /// that lie close together is too coarse by itself. Both in the dtype gradients are computed in.
 fn deviations(x: &Tensor, axes: &Axes) -> Result<(Tensor, Tensor)> {
     let x = ops::cast(x, wide(x.dtype()))?;
-    let apart = ops::subtract(&x, &ops::mean(&x, axes.clone(), true)?)?;
-    let rest = ops::mean(&apart, axes.clone(), true)?;
+    let apart = ops::subtract(&x, &ops::mean(&x, over(axes.clone()).keepdims(true))?)?;
+    let rest = ops::mean(&apart, over(axes.clone()).keepdims(true))?;
     Ok((apart, rest))
 }
 
@@ -60,26 +60,26 @@ fn spread_samples(s: &mut Sampler) {
             for ddof in [0, 1] {
                 if !single {
                     let x = s.normal(shape);
-                    s.add([x], over(axes, keepdims).with("ddof", ddof));
+                    s.add([x], along(axes, keepdims).with("ddof", ddof));
                 }
             }
         }
     }
     for (shape, axes) in [(&[LARGE][..], None), (&[3, 5000], Some(&[1i64][..]))] {
         let x = s.normal(shape);
-        s.add_large([x], over(axes, false).with("ddof", 1), "many numbers");
+        s.add_large([x], along(axes, false).with("ddof", 1), "many numbers");
     }
     let x = s.normal(&[3, 1]);
-    s.add_noted([x], over(Some(&[1]), false), "one number has no spread");
+    s.add_noted([x], along(Some(&[1]), false), "one number has no spread");
     let x = crate::tensor([[0.1; 5]; 2]);
-    s.add_noted([x], over(Some(&[1]), false), "equal numbers");
+    s.add_noted([x], along(Some(&[1]), false), "equal numbers");
 }
 
 /// Adds samples of few tiny numbers.
 fn tiny(s: &mut Sampler) {
     for (shape, axes) in [(&[2][..], None), (&[3], None), (&[3, 2], Some(&[1i64][..]))] {
         let x = s.tiny(shape);
-        s.add_noted([x], over(axes, false), "tiny");
+        s.add_noted([x], along(axes, false), "tiny");
     }
 }
 
@@ -97,14 +97,14 @@ fn bad_spread(bad: &mut Bad) {
 /// ```
 /// use extensor::{tensor, variance};
 /// let x = tensor([1.0, 2.0, 3.0, 4.0]);
-/// assert_eq!(variance(&x, .., 0, false)?.item::<f64>()?, 1.25);
-/// assert_eq!(variance(&x, .., 1, false)?.item::<f64>()?, 5.0 / 3.0);
+/// assert_eq!(variance(&x, .., 0)?.item::<f64>()?, 1.25);
+/// assert_eq!(variance(&x, .., 1)?.item::<f64>()?, 5.0 / 3.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn variance(x: &Tensor, axes: impl Into<Axes>, ddof: usize, keepdims: bool) -> Result<Tensor> {
-    Reduction::new(axes, keepdims, Variance { ddof }).of(x)
+pub fn variance(x: &Tensor, axis: impl Into<Over>, ddof: usize) -> Result<Tensor> {
+    Reduction::new(axis, Variance { ddof }).of(x)
 }
 
 /// The gradient of [`variance`]: `2(x − mean)/(n − ddof)`, times `grad_output`.
@@ -112,11 +112,10 @@ pub fn variance(x: &Tensor, axes: impl Into<Axes>, ddof: usize, keepdims: bool) 
 pub fn variance_backward(
     grad_output: &Tensor,
     x: &Tensor,
-    axes: impl Into<Axes>,
+    axis: impl Into<Over>,
     ddof: usize,
-    keepdims: bool,
 ) -> Result<Tensor> {
-    Reduction::new(axes, keepdims, Variance { ddof }).backward_at(grad_output, x, None)
+    Reduction::new(axis, Variance { ddof }).backward_at(grad_output, x, None)
 }
 
 #[derive(Clone, Debug)]
@@ -168,13 +167,13 @@ impl Rule for Variance {
 ///
 /// ```
 /// use extensor::{std, tensor};
-/// assert_eq!(std(&tensor([1.0, 3.0]), .., 0, false)?.item::<f64>()?, 1.0);
+/// assert_eq!(std(&tensor([1.0, 3.0]), .., 0)?.item::<f64>()?, 1.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn std(x: &Tensor, axes: impl Into<Axes>, ddof: usize, keepdims: bool) -> Result<Tensor> {
-    Reduction::new(axes, keepdims, Std { ddof }).of(x)
+pub fn std(x: &Tensor, axis: impl Into<Over>, ddof: usize) -> Result<Tensor> {
+    Reduction::new(axis, Std { ddof }).of(x)
 }
 
 /// The gradient of [`std()`]: `(x − mean)/((n − ddof)·y)`, times `grad_output`, from input and output.
@@ -184,11 +183,10 @@ pub fn std_backward(
     grad_output: &Tensor,
     x: &Tensor,
     output: &Tensor,
-    axes: impl Into<Axes>,
+    axis: impl Into<Over>,
     ddof: usize,
-    keepdims: bool,
 ) -> Result<Tensor> {
-    Reduction::new(axes, keepdims, Std { ddof }).backward_at(grad_output, x, Some(output))
+    Reduction::new(axis, Std { ddof }).backward_at(grad_output, x, Some(output))
 }
 
 #[derive(Clone, Debug)]
@@ -258,13 +256,13 @@ impl Rule for Std {
 ///
 /// ```
 /// use extensor::{norm, tensor};
-/// assert_eq!(norm(&tensor([3.0, -4.0]), .., false)?.item::<f64>()?, 5.0);
+/// assert_eq!(norm(&tensor([3.0, -4.0]), ..)?.item::<f64>()?, 5.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn norm(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
-    Reduction::new(axes, keepdims, Norm).of(x)
+pub fn norm(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
+    Reduction::new(axis, Norm).of(x)
 }
 
 /// The gradient of [`norm`]: `x/y`, times `grad_output`, from input and output. At 0 it is 0.
@@ -273,10 +271,9 @@ pub fn norm_backward(
     grad_output: &Tensor,
     x: &Tensor,
     output: &Tensor,
-    axes: impl Into<Axes>,
-    keepdims: bool,
+    axis: impl Into<Over>,
 ) -> Result<Tensor> {
-    Reduction::new(axes, keepdims, Norm).backward_at(grad_output, x, Some(output))
+    Reduction::new(axis, Norm).backward_at(grad_output, x, Some(output))
 }
 
 #[derive(Clone, Debug)]
@@ -310,7 +307,7 @@ impl Rule for Norm {
         samples: |s| {
             samples(s, &CASES, |s, shape| s.away(-2.0, 2.0, &[0.0], shape));
             let zeros = crate::tensor([[0.0; 3]; 2]);
-            s.add_noted([zeros], over(Some(&[1]), false), "at zero");
+            s.add_noted([zeros], along(Some(&[1]), false), "at zero");
             tiny(s);
         },
         kinks: |sample| sample.reduced().iter().any(|group| group.iter().all(|&x| x == 0.0)),
@@ -335,14 +332,14 @@ impl Rule for Norm {
 ///
 /// ```
 /// use extensor::{logsumexp, tensor};
-/// let y = logsumexp(&tensor([1000.0, 1000.0]), .., false)?.item::<f64>()?;
+/// let y = logsumexp(&tensor([1000.0, 1000.0]), ..)?.item::<f64>()?;
 /// assert_eq!(y, 1000.0 + 2f64.ln());
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn logsumexp(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Tensor> {
-    Reduction::new(axes, keepdims, LogSumExp).of(x)
+pub fn logsumexp(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
+    Reduction::new(axis, LogSumExp).of(x)
 }
 
 /// The gradient of [`logsumexp`]: `eˣ/Σ eˣ`, times `grad_output`.
@@ -353,10 +350,9 @@ pub fn logsumexp(x: &Tensor, axes: impl Into<Axes>, keepdims: bool) -> Result<Te
 pub fn logsumexp_backward(
     grad_output: &Tensor,
     x: &Tensor,
-    axes: impl Into<Axes>,
-    keepdims: bool,
+    axis: impl Into<Over>,
 ) -> Result<Tensor> {
-    Reduction::new(axes, keepdims, LogSumExp).backward_at(grad_output, x, None)
+    Reduction::new(axis, LogSumExp).backward_at(grad_output, x, None)
 }
 
 #[derive(Clone, Debug)]
@@ -397,10 +393,10 @@ impl Rule for LogSumExp {
         samples: |s| {
             samples(s, &CASES, |s, shape| s.normal(shape));
             let x = crate::tensor([1000.0, 1001.0, -1000.0]);
-            s.add_noted([x], over(Some(&[0]), false), "large");
+            s.add_noted([x], along(Some(&[0]), false), "large");
             for (shape, axes) in EMPTY {
                 let x = s.normal(shape);
-                s.add_noted([x], over(axes, false), "of nothing");
+                s.add_noted([x], along(axes, false), "of nothing");
             }
         },
         errors: bad_ints,
@@ -419,9 +415,9 @@ impl Rule for LogSumExp {
         let x = ops::cast(x, wide(x.dtype()))?;
         let spec = || Spec { shape: x.shape().clone(), dtype: x.dtype() };
         let op = "logsumexp_backward";
-        let largest = ops::max_reduce(&x, axes.clone(), true)?;
+        let largest = ops::max_reduce(&x, over(axes.clone()).keepdims(true))?;
         let e = map_real(op, &Formulas(BelowLargest), [&x, &largest], spec())?;
-        let total = ops::sum(&e, axes.clone(), true)?;
+        let total = ops::sum(&e, over(axes.clone()).keepdims(true))?;
         map_real(op, &Formulas(Weighted), [&g, &e, &total], spec())
     }
 }

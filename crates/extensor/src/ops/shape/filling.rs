@@ -136,7 +136,7 @@ impl Operation for Tile {
             let often: Shape = pairs.iter().flat_map(|&(times, size)| [times, size]).collect();
             let repetitions: SmallVec<[i64; 6]> = (0..pairs.len() as i64).map(|i| 2 * i).collect();
             let apart = ops::reshape(call.grad(), &often)?;
-            ops::reshape(&ops::sum(&apart, &repetitions[..], false)?, shape)
+            ops::reshape(&ops::sum(&apart, &repetitions[..])?, shape)
         })
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::ops::shape::bad_shape;
 use crate::tensor::with_room;
-use crate::{Result, Shape, Tensor, ops};
+use crate::{Order, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 
 /// Where the elements of `x` are not zero (or false): for each axis a vector of `i64`, of the
@@ -68,7 +68,7 @@ pub fn unique(x: &Tensor) -> Result<Unique> {
     let shape = x.shape().clone();
     let all = ops::reshape(x, [x.len()])?;
     let flat = all.primal();
-    let order = ops::argsort(flat, 0, false)?;
+    let order = ops::argsort(flat, 0, Order::Ascending)?;
     let sorted = ops::take(flat, &order, 0)?;
     // Each element of the order against the one before it.
     let later = ops::slice(&sorted, 0, 1, None, 1)?;

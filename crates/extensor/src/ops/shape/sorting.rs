@@ -79,33 +79,44 @@ fn bad_sorts(bad: &mut crate::ops::samples::Bad) {
 /// number: it is last in ascending order and first in descending.
 ///
 /// ```
-/// use extensor::{sort, tensor};
+/// use extensor::{Order, tensor};
 /// let x = tensor([[3.0, 1.0, 2.0], [0.0, f64::NAN, -1.0]]);
-/// let y = sort(&x, -1, false)?;
+/// let y = x.sort(-1, Order::Ascending)?;
 /// assert_eq!(y.to_vec::<f64>()?[..5], [1.0, 2.0, 3.0, -1.0, 0.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn sort(x: &Tensor, axis: i64, descending: bool) -> Result<Tensor> {
-    Ok(sort_with_indices(x, axis, descending)?.0)
+pub fn sort(x: &Tensor, axis: i64, order: Order) -> Result<Tensor> {
+    Ok(sort_with_indices(x, axis, order)?.0)
 }
 
 /// [`sort`] and, as `i64`, where along the axis each element was.
 ///
 /// ```
-/// use extensor::{sort_with_indices, tensor};
-/// let (y, indices) = sort_with_indices(&tensor([3, 1, 2, 1]), 0, true)?;
+/// use extensor::{Order, tensor};
+/// let (y, indices) = tensor([3, 1, 2, 1]).sort_with_indices(0, Order::Descending)?;
 /// assert_eq!(y.to_vec::<i32>()?, [3, 2, 1, 1]);
 /// assert_eq!(indices.to_vec::<i64>()?, [0, 2, 1, 3]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn sort_with_indices(x: &Tensor, axis: i64, descending: bool) -> Result<(Tensor, Tensor)> {
+pub fn sort_with_indices(x: &Tensor, axis: i64, order: Order) -> Result<(Tensor, Tensor)> {
+    let descending = order == Order::Descending;
     let mut outputs = apply(&Sort { axis, descending }, &[x])?;
     let indices = outputs.swap_remove(1);
     Ok((outputs.swap_remove(0), indices))
+}
+
+/// In which order [`sort`] and [`argsort`] bring elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// The smallest first.
+    #[default]
+    Ascending,
+    /// The largest first.
+    Descending,
 }
 
 /// The gradient of [`sort`]: `grad_output` where the elements came from, as [`sort_with_indices`]
@@ -209,18 +220,19 @@ impl Operation for Sort {
     }
 }
 
-/// The positions along `axis` of the elements in ascending order, or `descending`, as `i64`; the
-/// order is that of [`sort`].
+/// The positions along `axis` of the elements in the given order, as `i64`; equal ones are as in
+/// [`sort`].
 ///
 /// ```
-/// use extensor::{argsort, tensor};
-/// assert_eq!(argsort(&tensor([3, 1, 2, 1]), -1, false)?.to_vec::<i64>()?, [1, 3, 2, 0]);
+/// use extensor::{Order, tensor};
+/// let positions = tensor([3, 1, 2, 1]).argsort(-1, Order::Ascending)?;
+/// assert_eq!(positions.to_vec::<i64>()?, [1, 3, 2, 0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn argsort(x: &Tensor, axis: i64, descending: bool) -> Result<Tensor> {
-    apply_one(&ArgSort { axis, descending }, &[x])
+pub fn argsort(x: &Tensor, axis: i64, order: Order) -> Result<Tensor> {
+    apply_one(&ArgSort { axis, descending: order == Order::Descending }, &[x])
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -281,17 +293,27 @@ impl Operation for ArgSort {
 /// The order is that of [`sort`]. Where `x` is not sorted the positions mean nothing.
 ///
 /// ```
-/// use extensor::{searchsorted, tensor};
+/// use extensor::{Side, tensor};
 /// let x = tensor([1.0, 2.0, 2.0, 3.0]);
 /// let values = tensor([2.0, 0.0, 9.0]);
-/// assert_eq!(searchsorted(&x, &values, false)?.to_vec::<i64>()?, [1, 0, 4]);
-/// assert_eq!(searchsorted(&x, &values, true)?.to_vec::<i64>()?, [3, 0, 4]);
+/// assert_eq!(x.searchsorted(&values, Side::Left)?.to_vec::<i64>()?, [1, 0, 4]);
+/// assert_eq!(x.searchsorted(&values, Side::Right)?.to_vec::<i64>()?, [3, 0, 4]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
-pub fn searchsorted(x: &Tensor, values: &Tensor, right: bool) -> Result<Tensor> {
-    apply_one(&SearchSorted { right }, &[x, values])
+pub fn searchsorted(x: &Tensor, values: &Tensor, side: Side) -> Result<Tensor> {
+    apply_one(&SearchSorted { right: side == Side::Right }, &[x, values])
+}
+
+/// Where [`searchsorted`] inserts a value that is there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// Before its equals.
+    #[default]
+    Left,
+    /// After them.
+    Right,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 /// ```
 /// use extensor::optim::{Lbfgs, Stop};
 /// use extensor::{Tensor, square, sum, tensor};
-/// let f = |x: &Tensor| sum(&square(&(x - &tensor([1.0, -2.0])))?, .., false);
+/// let f = |x: &Tensor| sum(&square(&(x - &tensor([1.0, -2.0])))?, ..);
 /// let found = Lbfgs::new().minimize(f, &tensor([10.0, 10.0]))?;
 /// assert_eq!(found.stop, Stop::Converged);
 /// assert!((found.model.get::<f64>(&[1])? + 2.0).abs() < 1e-8);

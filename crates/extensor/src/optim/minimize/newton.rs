@@ -18,7 +18,7 @@ use crate::{Result, Tensor, Tree};
 /// ```
 /// use extensor::optim::{NewtonCg, Stop};
 /// use extensor::{Tensor, cosh, sum, tensor};
-/// let f = |x: &Tensor| sum(&cosh(x)?, .., false);
+/// let f = |x: &Tensor| sum(&cosh(x)?, ..);
 /// let found = NewtonCg::new().minimize(f, &tensor([1.0, -2.0]))?;
 /// assert_eq!(found.stop, Stop::Converged);
 /// assert!(found.iterations < 10);
