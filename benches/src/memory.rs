@@ -3,7 +3,8 @@
 
 use crate::work::{made, random};
 use extensor::autodiff::{checkpoint_sequential, value_and_grad};
-use extensor::{Result, Tensor, linear, mean, multiply, relu};
+use extensor::ops::{linear, mean, multiply, relu};
+use extensor::{Result, Tensor};
 use std::hint::black_box;
 use std::process::Command;
 use std::time::Instant;

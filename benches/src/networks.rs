@@ -1,9 +1,8 @@
 //! Operations of networks, forward and backward, as one step of training calls them.
 
 use crate::work::{Workload, made, random};
-use extensor::{
-    Approximate, AttentionOptions, BatchNormOptions, ConvOptions, Result, Tensor, tensor,
-};
+use extensor::ops::{Approximate, AttentionOptions, BatchNormOptions, ConvOptions};
+use extensor::{Result, Tensor, tensor};
 use std::hint::black_box;
 
 /// All of them.
@@ -22,60 +21,70 @@ pub fn all() -> Vec<Workload> {
     let labels = tensor(labels.as_slice());
     let sixteen = random(17, &[32, 64, 16, 16]);
     vec![
-        one("gelu", move || extensor::gelu(&wide, Approximate::None).map(|y| drop(black_box(y)))),
-        both("relu_fb", &x, &g, |x, g| Ok((extensor::relu(x)?, extensor::relu_backward(g, x)?))),
+        one("gelu", move || {
+            extensor::ops::gelu(&wide, Approximate::None).map(|y| drop(black_box(y)))
+        }),
+        both("relu_fb", &x, &g, |x, g| {
+            Ok((extensor::ops::relu(x)?, extensor::ops::relu_backward(g, x)?))
+        }),
         both("tanh_fb", &x, &g, |x, g| {
-            let y = extensor::tanh(x)?;
-            let dx = extensor::tanh_backward(g, &y)?;
+            let y = extensor::ops::tanh(x)?;
+            let dx = extensor::ops::tanh_backward(g, &y)?;
             Ok((y, dx))
         }),
         both("gelu_fb", &x, &g, |x, g| {
             Ok((
-                extensor::gelu(x, Approximate::None)?,
-                extensor::gelu_backward(g, x, Approximate::None)?,
+                extensor::ops::gelu(x, Approximate::None)?,
+                extensor::ops::gelu_backward(g, x, Approximate::None)?,
             ))
         }),
         both("softmax_fb", &x, &g, |x, g| {
-            let y = extensor::softmax(x, -1)?;
-            let dx = extensor::softmax_backward(g, &y, -1)?;
+            let y = extensor::ops::softmax(x, -1)?;
+            let dx = extensor::ops::softmax_backward(g, &y, -1)?;
             Ok((y, dx))
         }),
         both("layer_norm_fb", &x, &g, move |x, g| {
-            let y = extensor::layer_norm(x, Some(&gamma), Some(&beta), &[1024], 1e-5)?;
-            let grads = extensor::layer_norm_backward(g, x, Some(&gamma), &[1024], 1e-5)?;
+            let y = extensor::ops::layer_norm(x, Some(&gamma), Some(&beta), &[1024], 1e-5)?;
+            let grads = extensor::ops::layer_norm_backward(g, x, Some(&gamma), &[1024], 1e-5)?;
             Ok((y, grads))
         }),
         one("cross_entropy_fb", {
             let x = x.clone();
             move || {
-                let reduce = extensor::Reduce::Mean;
-                let y = extensor::cross_entropy(&x, &labels, reduce)?;
+                let reduce = extensor::ops::Reduce::Mean;
+                let y = extensor::ops::cross_entropy(&x, &labels, reduce)?;
                 let one = tensor(1f32);
-                let grads = extensor::cross_entropy_backward(&one, &x, &labels, reduce)?;
+                let grads = extensor::ops::cross_entropy_backward(&one, &x, &labels, reduce)?;
                 drop(black_box((y, grads)));
                 Ok(())
             }
         }),
         both("conv2d_fb", &image, &out, move |x, g| {
-            let y = extensor::conv2d(x, &filters, None, ConvOptions::new().padding(1))?;
-            Ok((y, extensor::conv2d_backward(g, x, &filters, ConvOptions::new().padding(1))?))
+            let y = extensor::ops::conv2d(x, &filters, None, ConvOptions::new().padding(1))?;
+            Ok((y, extensor::ops::conv2d_backward(g, x, &filters, ConvOptions::new().padding(1))?))
         }),
         both("depthwise_fb", &image, &same, move |x, g| {
-            let y = extensor::conv2d(x, &each, None, ConvOptions::new().padding(1).groups(64))?;
+            let y =
+                extensor::ops::conv2d(x, &each, None, ConvOptions::new().padding(1).groups(64))?;
             Ok((
                 y,
-                extensor::conv2d_backward(g, x, &each, ConvOptions::new().padding(1).groups(64))?,
+                extensor::ops::conv2d_backward(
+                    g,
+                    x,
+                    &each,
+                    ConvOptions::new().padding(1).groups(64),
+                )?,
             ))
         }),
         both("batch_norm_fb", &image, &same, move |x, g| {
-            let y = extensor::batch_norm2d(
+            let y = extensor::ops::batch_norm2d(
                 x,
                 &weight,
                 &bias,
                 BatchNormOptions::new().momentum(0.1).eps(1e-5),
             )?;
             let saved = (&y.saved_mean, &y.saved_rstd);
-            let grads = extensor::batch_norm2d_backward(
+            let grads = extensor::ops::batch_norm2d_backward(
                 g,
                 x,
                 &weight,
@@ -86,18 +95,18 @@ pub fn all() -> Vec<Workload> {
             Ok((y, grads))
         }),
         both("maxpool_fb", &planes, &sixteen, |x, g| {
-            let (y, indices) = extensor::maxpool2d_with_indices(x, 2)?;
-            let dx = extensor::maxpool2d_backward(g, &indices, x.shape(), 2)?;
+            let (y, indices) = extensor::ops::maxpool2d_with_indices(x, 2)?;
+            let dx = extensor::ops::maxpool2d_backward(g, &indices, x.shape(), 2)?;
             Ok((y, dx))
         }),
         one("attention_fb", move || {
-            let (y, sums) = extensor::scaled_dot_product_attention_with_logsumexp(
+            let (y, sums) = extensor::ops::scaled_dot_product_attention_with_logsumexp(
                 &q,
                 &k,
                 &v,
                 AttentionOptions::new().causal(true),
             )?;
-            let grads = extensor::scaled_dot_product_attention_backward(
+            let grads = extensor::ops::scaled_dot_product_attention_backward(
                 &grad,
                 [&q, &k, &v],
                 [&y, &sums],

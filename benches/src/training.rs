@@ -7,9 +7,10 @@ use extensor::nn::{
     Activation, BatchNorm2d, Conv2d, Flatten, GlobalAvgPool, Layer, Linear, MaxPool2d, Mode, Model,
     Sequential, class_loss,
 };
+use extensor::ops::ConvOptions;
 use extensor::optim::{Adam, AdamW, Optimizer};
 use extensor::precision::{self, LossScale, Policy};
-use extensor::{ConvOptions, DType, Key, Result, Tensor, tensor};
+use extensor::{DType, Key, Result, Tensor, tensor};
 use std::hint::black_box;
 
 /// All of them.
@@ -36,9 +37,9 @@ fn small_all() -> Workload {
 fn chain(h: &Tensor, w: &Tensor, b: &Tensor) -> Result<Tensor> {
     let mut y = h.clone();
     for _ in 0..100 {
-        y = extensor::tanh(&extensor::add(&extensor::multiply(&y, w)?, b)?)?;
+        y = extensor::ops::tanh(&extensor::ops::add(&extensor::ops::multiply(&y, w)?, b)?)?;
     }
-    extensor::sum(&y, ..)
+    extensor::ops::sum(&y, ..)
 }
 
 /// The loss of a model, and the model with new running statistics if it has some.
@@ -132,7 +133,7 @@ fn cnn() -> Workload {
 /// Four blocks of width 128 with 4 heads, 64 characters, batch 12, AdamW.
 fn gpt() -> Workload {
     let model = made(Gpt::new(Key::new(29), GptConfig::default()));
-    let tokens = made(extensor::reshape(&classes(12 * 64, 65), [12, 64]));
+    let tokens = made(extensor::ops::reshape(&classes(12 * 64, 65), [12, 64]));
     step("gpt", model, (tokens.clone(), tokens), AdamW::new(1e-3))
 }
 
@@ -141,7 +142,7 @@ fn gpt() -> Workload {
 pub fn large() -> Vec<Workload> {
     let sizes = GptConfig { context: 256, layers: 6, heads: 6, width: 384, ..GptConfig::default() };
     let model = || made(Gpt::new(Key::new(30), sizes));
-    let tokens = made(extensor::reshape(&classes(16 * 256, 65), [16, 256]));
+    let tokens = made(extensor::ops::reshape(&classes(16 * 256, 65), [16, 256]));
     let data = (tokens.clone(), tokens);
     vec![
         step("large_gpt", model(), data.clone(), AdamW::new(1e-3)),

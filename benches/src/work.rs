@@ -48,8 +48,9 @@ pub fn large() -> Vec<Workload> {
 fn elementwise() -> Vec<Workload> {
     const MILLIONS: usize = 1 << 24;
     let (a, b) = (random(1, &[MILLIONS]), random(2, &[MILLIONS]));
-    let square = made(extensor::reshape(&a, [4096, 4096]));
-    let other = made(extensor::transpose(&made(extensor::reshape(&b, [4096, 4096])), None));
+    let square = made(extensor::ops::reshape(&a, [4096, 4096]));
+    let other =
+        made(extensor::ops::transpose(&made(extensor::ops::reshape(&b, [4096, 4096])), None));
     let (small, few) = (random(3, &[16]), random(4, &[16]));
     type Work = Box<dyn FnMut() -> Result<Tensor>>;
     let large: Vec<(&str, Work)> = vec![
@@ -57,74 +58,74 @@ fn elementwise() -> Vec<Workload> {
             "add",
             Box::new({
                 let (a, b) = (a.clone(), b.clone());
-                move || extensor::add(&a, &b)
+                move || extensor::ops::add(&a, &b)
             }),
         ),
         (
             "exp",
             Box::new({
                 let a = a.clone();
-                move || extensor::exp(&a)
+                move || extensor::ops::exp(&a)
             }),
         ),
         (
             "sum",
             Box::new({
                 let a = a.clone();
-                move || extensor::sum(&a, None)
+                move || extensor::ops::sum(&a, None)
             }),
         ),
         (
             "mean_rows",
             Box::new({
                 let x = square.clone();
-                move || extensor::mean(&x, 1)
+                move || extensor::ops::mean(&x, 1)
             }),
         ),
         (
             "mean_columns",
             Box::new({
                 let x = square.clone();
-                move || extensor::mean(&x, 0)
+                move || extensor::ops::mean(&x, 0)
             }),
         ),
         (
             "log",
             Box::new({
                 let a = a.clone();
-                move || extensor::log(&a)
+                move || extensor::ops::log(&a)
             }),
         ),
         (
             "sin",
             Box::new({
                 let a = a.clone();
-                move || extensor::sin(&a)
+                move || extensor::ops::sin(&a)
             }),
         ),
         (
             "erf",
             Box::new({
                 let a = a.clone();
-                move || extensor::erf(&a)
+                move || extensor::ops::erf(&a)
             }),
         ),
-        ("add_transposed", Box::new(move || extensor::add(&square, &other))),
+        ("add_transposed", Box::new(move || extensor::ops::add(&square, &other))),
         (
             "small_add",
             Box::new({
                 let (a, b) = (small.clone(), few.clone());
-                move || extensor::add(&a, &b)
+                move || extensor::ops::add(&a, &b)
             }),
         ),
         (
             "small_exp",
             Box::new({
                 let a = small.clone();
-                move || extensor::exp(&a)
+                move || extensor::ops::exp(&a)
             }),
         ),
-        ("small_sum", Box::new(move || extensor::sum(&small, None))),
+        ("small_sum", Box::new(move || extensor::ops::sum(&small, None))),
     ];
     large
         .into_iter()
@@ -140,7 +141,7 @@ fn elementwise() -> Vec<Workload> {
 fn matmul(layout: &str, m: usize, k: usize, n: usize) -> Workload {
     let operand = |seed, transposed: bool, rows: usize, columns: usize| {
         if transposed {
-            made(extensor::transpose(&random(seed, &[columns, rows]), None))
+            made(extensor::ops::transpose(&random(seed, &[columns, rows]), None))
         } else {
             random(seed, &[rows, columns])
         }
@@ -148,11 +149,11 @@ fn matmul(layout: &str, m: usize, k: usize, n: usize) -> Workload {
     let (mut a, mut b) =
         (operand(5, layout.starts_with('t'), m, k), operand(6, layout.ends_with('t'), k, n));
     if layout == "bf16" {
-        [a, b] = [&a, &b].map(|x| made(extensor::cast(x, DType::BF16)));
+        [a, b] = [&a, &b].map(|x| made(extensor::ops::cast(x, DType::BF16)));
     }
     Workload {
         name: format!("matmul_{layout}_{m}x{k}x{n}"),
         inner: 1,
-        f: Box::new(move || drop(black_box(made(extensor::matmul(&a, &b))))),
+        f: Box::new(move || drop(black_box(made(extensor::ops::matmul(&a, &b))))),
     }
 }

@@ -10,10 +10,11 @@
 
 use extensor::autodiff::{hvp, hvp_reverse, jvp, vjp};
 use extensor::check::Arrangement;
-use extensor::operation::{self, Operation, apply, input_name};
-use extensor::params::{Params, Value};
-use extensor::record::Record;
-use extensor::{DType, Tensor, Tolerance, catalogue};
+use extensor::ops::catalogue;
+use extensor::ops::operation::{self, Operation, apply, input_name};
+use extensor::ops::params::{Params, Value};
+use extensor::ops::record::Record;
+use extensor::{DType, Tensor, Tolerance};
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
 use std::path::Path;
@@ -217,7 +218,7 @@ impl Call<'_> {
         let Some(cotangent) = &self.cotangent else {
             return Ok(());
         };
-        let cotangent = extensor::cast(cotangent, outputs[0].dtype()).map_err(text)?;
+        let cotangent = extensor::ops::cast(cotangent, outputs[0].dtype()).map_err(text)?;
         let found = self.backward(&cotangent, inputs, &outputs)?;
         if found.len() != self.grads.len() {
             let (got, expected) = (found.len(), self.grads.len());
@@ -270,7 +271,7 @@ impl Call<'_> {
         }
         let f = |x: &Vec<Tensor>| {
             let y = self.result(&self.inputs, x)?;
-            extensor::sum(&extensor::multiply(&y, cotangent)?, ..)
+            extensor::ops::sum(&extensor::ops::multiply(&y, cotangent)?, ..)
         };
         let ways = [
             ("forward over reverse", hvp(f, &moving, tangents)),
@@ -296,7 +297,7 @@ impl Call<'_> {
         let Some(cotangent) = &self.cotangent else {
             return Ok(());
         };
-        let cast = |x: &Tensor, like: &Tensor| extensor::cast(x, like.dtype()).map_err(text);
+        let cast = |x: &Tensor, like: &Tensor| extensor::ops::cast(x, like.dtype()).map_err(text);
         let grad = cast(cotangent, &outputs[0])?;
         let found = self.backward(&grad, &inputs, &outputs)?;
         let saved = outputs.iter().zip(&exact).map(|(y, exact)| cast(y, exact));
@@ -342,7 +343,11 @@ fn close(what: &str, got: &Tensor, want: &Tensor, tolerance: Tolerance) -> Resul
 
 fn cast_floats(tensors: &[Tensor], dtype: DType) -> Result<Vec<Tensor>, String> {
     let cast = |x: &Tensor| {
-        if x.dtype().is_float() { extensor::cast(x, dtype).map_err(text) } else { Ok(x.clone()) }
+        if x.dtype().is_float() {
+            extensor::ops::cast(x, dtype).map_err(text)
+        } else {
+            Ok(x.clone())
+        }
     };
     tensors.iter().map(cast).collect()
 }

@@ -1,11 +1,11 @@
 //! A page with the error-against-ε plot of every operation, and functions beside their derivatives.
 
-use extensor::catalogue;
 use extensor::check::Step;
 use extensor::check::suite::{Outcome, Plan, convergence, samples};
-use extensor::operation::{self, apply};
-use extensor::params::Params;
-use extensor::record::{Class, Record};
+use extensor::ops::catalogue;
+use extensor::ops::operation::{self, apply};
+use extensor::ops::params::Params;
+use extensor::ops::record::{Class, Record};
 use extensor::{DType, Tensor};
 use std::fmt::Write;
 

@@ -26,7 +26,7 @@ pub mod train;
 /// assert_eq!(extensor_cli::nearest("xxxxxxxxxx"), None);
 /// ```
 pub fn nearest(name: &str) -> Option<&'static str> {
-    let names = extensor::catalogue::CATALOGUE.iter().map(|r| r.name);
+    let names = extensor::ops::catalogue::CATALOGUE.iter().map(|r| r.name);
     let near = names.map(|known| (known, strsim::jaro_winkler(name, known)));
     let best = near.max_by(|a, b| a.1.total_cmp(&b.1))?;
     (best.1 > 0.7).then_some(best.0)

@@ -2,11 +2,11 @@
 
 use crate::explain;
 use crate::output::Output;
-use extensor::catalogue::{self, CATALOGUE};
 use extensor::check::suite::samples;
-use extensor::operation::{self, apply, input_name};
-use extensor::record::{Bound, Family, Record};
-use extensor::samples::Sample;
+use extensor::ops::catalogue::{self, CATALOGUE};
+use extensor::ops::operation::{self, apply, input_name};
+use extensor::ops::record::{Bound, Family, Record};
+use extensor::ops::samples::Sample;
 use extensor::{DType, Tensor};
 
 /// Lists the catalogue by family.

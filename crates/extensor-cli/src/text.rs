@@ -2,7 +2,8 @@
 
 use extensor::data::text::Vocabulary;
 use extensor::nn::models::Gpt;
-use extensor::{Approximate, Error, Key, Result, Tensor, add, cast, gelu, linear, slice};
+use extensor::ops::{Approximate, add, cast, gelu, linear, slice};
+use extensor::{Error, Key, Result, Tensor};
 
 /// `prompt` and `count` letters that the model makes of it.
 pub fn sample(

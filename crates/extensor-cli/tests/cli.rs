@@ -152,7 +152,7 @@ fn ops_lists_every_operation_with_its_formula() {
     let output = extensor(&["ops"]);
     assert!(output.status.success());
     let text = out(&output);
-    for record in extensor::catalogue::CATALOGUE {
+    for record in extensor::ops::catalogue::CATALOGUE {
         assert!(text.contains(&record.signature()), "{}", record.name);
         assert!(text.contains(record.formula), "{}", record.name);
     }
@@ -160,7 +160,7 @@ fn ops_lists_every_operation_with_its_formula() {
 
 #[test]
 fn ops_shows_every_operation_with_a_live_example() {
-    for record in extensor::catalogue::CATALOGUE {
+    for record in extensor::ops::catalogue::CATALOGUE {
         let output = extensor(&["ops", record.name]);
         assert!(output.status.success(), "{}: {}", record.name, err(&output));
         let text = out(&output);

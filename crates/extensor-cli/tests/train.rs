@@ -530,7 +530,8 @@ fn an_overflow_planted_in_a_layer_is_seen_halves_the_scale_and_is_survived() {
             "model.layers.1.weight" => 4096.0,
             _ => return x,
         };
-        extensor::multiply(&x, &extensor::Tensor::scalar_of(factor, x.dtype()).unwrap()).unwrap()
+        extensor::ops::multiply(&x, &extensor::Tensor::scalar_of(factor, x.dtype()).unwrap())
+            .unwrap()
     };
     let tensors: BTreeMap<String, _> = file.names().map(|n| (n.to_string(), planted(n))).collect();
     let mut contents = safetensors::Contents::new().with("", &tensors);

@@ -9,7 +9,8 @@ use crate::dtype::python_name;
 use crate::error::OrRaise;
 use crate::imported::Imported;
 use crate::tensor::PyTensor;
-use extensor::{DType, Kind, Tensor, cast};
+use extensor::ops::cast;
+use extensor::{DType, Kind, Tensor};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
@@ -334,10 +335,10 @@ impl Found {
                 return Err(PyTypeError::new_err("a sequence holds both tensors and numbers"));
             }
             let refs: Vec<&Tensor> = self.tensors.iter().collect();
-            let stacked = extensor::stack(&refs, 0).or_raise()?;
+            let stacked = extensor::ops::stack(&refs, 0).or_raise()?;
             let mut shape: Vec<i64> = self.shape.iter().map(|&n| n as i64).collect();
             shape.extend(self.tensors[0].shape().iter().map(|&n| n as i64));
-            let joined = extensor::reshape(&stacked, &shape).or_raise()?;
+            let joined = extensor::ops::reshape(&stacked, &shape).or_raise()?;
             return dtype.map_or(Ok(joined.clone()), |d| cast(&joined, d)).or_raise();
         }
         let widest = self.numbers.iter().map(|n| n.default_dtype());

@@ -38,7 +38,7 @@ pub fn full(
 }
 
 fn filled(one: &Tensor, shape: Vec<usize>) -> extensor::Result<Tensor> {
-    extensor::broadcast_to(one, &shape)?.copied()
+    extensor::ops::broadcast_to(one, &shape)?.copied()
 }
 
 /// The numbers from `start` to `stop` (not included) in steps of `step`.
@@ -99,7 +99,7 @@ pub fn arange(
         })
         .and_then(|x| {
             let wide = if dtype == DType::U64 { reinterpret(&x)? } else { x };
-            extensor::cast(&wide, dtype).or_raise().map(PyTensor)
+            extensor::ops::cast(&wide, dtype).or_raise().map(PyTensor)
         });
     }
     let real = |n: Number| match n {
@@ -136,7 +136,7 @@ pub fn linspace(
             return Tensor::linspace(start, stop, num, dtype);
         }
         let all = Tensor::linspace(start, stop, num.saturating_add(1), dtype)?;
-        extensor::slice(&all, 0, 0i64, num as i64, 1)
+        extensor::ops::slice(&all, 0, 0i64, num as i64, 1)
     })
     .map(PyTensor)
 }
@@ -154,9 +154,9 @@ pub fn eye(
     let dtype = dtype::from_object(dtype)?;
     compute(py, usize::MAX, || {
         let line = |n: usize| Tensor::whole_numbers("eye", n, |i| i as i64);
-        let column = extensor::reshape(&line(rows)?, [rows as i64, 1])?;
-        let shifted = extensor::subtract(&line(columns)?, &Tensor::scalar(k))?;
-        extensor::cast(&extensor::equal(&column, &shifted)?, dtype)
+        let column = extensor::ops::reshape(&line(rows)?, [rows as i64, 1])?;
+        let shifted = extensor::ops::subtract(&line(columns)?, &Tensor::scalar(k))?;
+        extensor::ops::cast(&extensor::ops::equal(&column, &shifted)?, dtype)
     })
     .map(PyTensor)
 }
@@ -212,7 +212,8 @@ pub fn asarray(
                 "asarray: {from} must be copied to become {to}"
             )));
         }
-        return function::compute(py, found.len(), || extensor::cast(found, dtype)).map(PyTensor);
+        return function::compute(py, found.len(), || extensor::ops::cast(found, dtype))
+            .map(PyTensor);
     }
     found.tensor(py, copy).map(PyTensor)
 }

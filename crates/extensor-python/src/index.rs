@@ -50,7 +50,7 @@ impl Item {
         };
         let tensor = match tensor {
             Some(x) if x.is_empty() && x.dtype() == DType::F64 && key.cast::<PyList>().is_ok() => {
-                extensor::cast(&x, DType::I64).or_raise()?
+                extensor::ops::cast(&x, DType::I64).or_raise()?
             }
             Some(x) => x,
             None if key.hasattr("__index__")? => return whole(key).map(Item::At),
@@ -138,12 +138,12 @@ pub fn get(py: Python<'_>, x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tenso
                 from += rest;
             }
             Item::New => {
-                y = extensor::expand_dims(&y, axis).or_raise()?;
+                y = extensor::ops::expand_dims(&y, axis).or_raise()?;
                 axis += 1;
             }
             Item::Range(start, stop, step) => {
                 if (start, stop, step) != (None, None, 1) {
-                    y = extensor::slice(&y, axis as i64, start, stop, step).or_raise()?;
+                    y = extensor::ops::slice(&y, axis as i64, start, stop, step).or_raise()?;
                 }
                 axis += 1;
                 from += 1;
@@ -161,20 +161,21 @@ pub fn get(py: Python<'_>, x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tenso
                         format!("index {index} is out of range for axis {from} of size {size}");
                     return Err(PyIndexError::new_err(text));
                 }
-                let one = extensor::slice(&y, axis as i64, Some(at), Some(at + 1), 1).or_raise()?;
-                y = extensor::squeeze(&one, axis).or_raise()?;
+                let one =
+                    extensor::ops::slice(&y, axis as i64, Some(at), Some(at + 1), 1).or_raise()?;
+                y = extensor::ops::squeeze(&one, axis).or_raise()?;
                 from += 1;
             }
             Item::Pick(index) => {
-                picks.push((axis, extensor::cast(&index, DType::I64).or_raise()?));
+                picks.push((axis, extensor::ops::cast(&index, DType::I64).or_raise()?));
                 axis += 1;
                 from += 1;
             }
             Item::Mask(mask) if mask.ndim() == 0 => {
                 // A new axis of size 1 or 0.
-                y = extensor::expand_dims(&y, axis).or_raise()?;
+                y = extensor::ops::expand_dims(&y, axis).or_raise()?;
                 let chosen = i64::from(mask.item::<bool>().or_raise()?);
-                y = extensor::slice(&y, axis as i64, Some(0), Some(chosen), 1).or_raise()?;
+                y = extensor::ops::slice(&y, axis as i64, Some(0), Some(chosen), 1).or_raise()?;
                 axis += 1;
             }
             Item::Mask(mask) => {
@@ -189,7 +190,8 @@ pub fn get(py: Python<'_>, x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tenso
                         )));
                     }
                 }
-                for (k, index) in extensor::nonzero(&mask).or_raise()?.into_iter().enumerate() {
+                for (k, index) in extensor::ops::nonzero(&mask).or_raise()?.into_iter().enumerate()
+                {
                     picks.push((axis + k, index));
                 }
                 axis += mask.ndim();
@@ -212,7 +214,7 @@ fn pick(x: &Tensor, picks: Vec<(usize, Tensor)>, apart: bool) -> extensor::Resul
     let others = (0..x.ndim()).filter(|k| !axes.contains(k));
     let mut order: Vec<i64> = others.map(|k| k as i64).collect();
     order.splice(place..place, axes.iter().map(|&k| k as i64));
-    let moved = extensor::transpose(x, &order[..])?;
+    let moved = extensor::ops::transpose(x, &order[..])?;
     let sizes: Vec<usize> = axes.iter().map(|&k| x.shape()[k]).collect();
     let mut shape: Vec<i64> = moved.shape().iter().map(|&n| n as i64).collect();
     // (Of a tensor without elements the sizes may be anything.)
@@ -221,7 +223,7 @@ fn pick(x: &Tensor, picks: Vec<(usize, Tensor)>, apart: bool) -> extensor::Resul
         return Err(extensor::Error::Overflow { op: "index", shape: x.shape().clone() });
     };
     shape.splice(place..place + axes.len(), [joined]);
-    let flat = extensor::reshape(&moved, &shape)?;
+    let flat = extensor::ops::reshape(&moved, &shape)?;
     // The index into the joined axis, every one checked.
     let mut linear: Option<Tensor> = None;
     for ((axis, index), &size) in picks.iter().zip(&sizes) {
@@ -229,15 +231,15 @@ fn pick(x: &Tensor, picks: Vec<(usize, Tensor)>, apart: bool) -> extensor::Resul
         linear = Some(match linear {
             None => index,
             Some(before) => {
-                let scaled = extensor::multiply(&before, &Tensor::scalar(size as i64))?;
-                extensor::add(&scaled, &index)?
+                let scaled = extensor::ops::multiply(&before, &Tensor::scalar(size as i64))?;
+                extensor::ops::add(&scaled, &index)?
             }
         });
     }
     let Some(linear) = linear else {
         return Ok(flat);
     };
-    extensor::take(&flat, &linear, place as i64)
+    extensor::ops::take(&flat, &linear, place as i64)
 }
 
 /// The indices, those below 0 counted from the end.
@@ -265,6 +267,6 @@ pub fn wrap_index(index: &PyTensor, axis: usize, size: usize) -> PyResult<PyTens
     if !index.0.dtype().is_int() {
         return Err(PyTypeError::new_err("indices are whole numbers"));
     }
-    let wide = extensor::cast(&index.0, DType::I64).or_raise()?;
+    let wide = extensor::ops::cast(&index.0, DType::I64).or_raise()?;
     wrapped(&wide, axis, size).or_raise().map(PyTensor)
 }

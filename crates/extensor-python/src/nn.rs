@@ -8,7 +8,8 @@ use crate::error::{OrRaise, released};
 use crate::random::{self, PyKey};
 use crate::tensor::PyTensor;
 use extensor::nn::{self, init};
-use extensor::{ConvOptions, DType, Tensor};
+use extensor::ops::ConvOptions;
+use extensor::{DType, Tensor};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

@@ -24,7 +24,7 @@ pub fn element<'py>(py: Python<'py>, x: &Tensor) -> PyResult<Bound<'py, PyAny>> 
         DType::Bool => x.item::<bool>().or_raise()?.into_pyobject(py)?.to_owned().into_any(),
         DType::U64 => x.item::<u64>().or_raise()?.into_pyobject(py)?.into_any(),
         d if d.is_int() => {
-            let wide = extensor::cast(x, DType::I64).or_raise()?;
+            let wide = extensor::ops::cast(x, DType::I64).or_raise()?;
             wide.item::<i64>().or_raise()?.into_pyobject(py)?.into_any()
         }
         DType::F64 => x.item::<f64>().or_raise()?.into_pyobject(py)?.into_any(),
@@ -71,7 +71,7 @@ pub fn elements<'py>(py: Python<'py>, x: &Tensor) -> PyResult<Vec<Bound<'py, PyA
             .map(|v| Ok(v.into_pyobject(py)?.into_any()))
             .collect::<PyResult<_>>()?,
         Kind::Int => {
-            let wide = extensor::cast(x, DType::I64).or_raise()?;
+            let wide = extensor::ops::cast(x, DType::I64).or_raise()?;
             wide.to_vec::<i64>()
                 .or_raise()?
                 .into_iter()

@@ -83,7 +83,7 @@ pub fn matrix_transpose(x: &Tensor) -> PyResult<Tensor> {
     }
     let mut axes: Vec<i64> = (0..n).collect();
     axes.swap(n as usize - 1, n as usize - 2);
-    extensor::transpose(x, &axes[..]).or_raise()
+    extensor::ops::transpose(x, &axes[..]).or_raise()
 }
 
 #[pymethods]
@@ -194,7 +194,7 @@ impl PyTensor {
             return Err(PyValueError::new_err(text));
         }
         expect_plain("item", &self.0)?;
-        element(py, &extensor::reshape(&self.0, [0i64; 0]).or_raise()?)
+        element(py, &extensor::ops::reshape(&self.0, [0i64; 0]).or_raise()?)
     }
 
     /// The elements as nested lists of Python numbers.
@@ -383,18 +383,18 @@ impl PyTensor {
         op: CompareOp,
     ) -> PyResult<Bound<'py, PyAny>> {
         let f: Binary = match op {
-            CompareOp::Eq => extensor::equal,
-            CompareOp::Ne => extensor::not_equal,
-            CompareOp::Lt => extensor::less,
-            CompareOp::Le => extensor::less_equal,
-            CompareOp::Gt => extensor::greater,
-            CompareOp::Ge => extensor::greater_equal,
+            CompareOp::Eq => extensor::ops::equal,
+            CompareOp::Ne => extensor::ops::not_equal,
+            CompareOp::Lt => extensor::ops::less,
+            CompareOp::Le => extensor::ops::less_equal,
+            CompareOp::Gt => extensor::ops::greater,
+            CompareOp::Ge => extensor::ops::greater_equal,
         };
         infix(&self.0, other, false, f)
     }
 
     fn __neg__(&self, py: Python<'_>) -> PyResult<PyTensor> {
-        function::compute(py, self.0.len(), || extensor::negate(&self.0)).map(PyTensor)
+        function::compute(py, self.0.len(), || extensor::ops::negate(&self.0)).map(PyTensor)
     }
     fn __pos__(slf: Bound<'_, Self>) -> PyResult<Py<PyTensor>> {
         if slf.get().0.dtype() == DType::Bool {
@@ -403,7 +403,7 @@ impl PyTensor {
         Ok(slf.unbind())
     }
     fn __abs__(&self, py: Python<'_>) -> PyResult<PyTensor> {
-        function::compute(py, self.0.len(), || extensor::abs(&self.0)).map(PyTensor)
+        function::compute(py, self.0.len(), || extensor::ops::abs(&self.0)).map(PyTensor)
     }
     fn __invert__(&self, py: Python<'_>) -> PyResult<PyTensor> {
         function::compute(py, self.0.len(), || function::named("bitwise_invert", &[&self.0]))
@@ -411,46 +411,46 @@ impl PyTensor {
     }
 
     fn __add__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, false, extensor::add)
+        infix(&self.0, other, false, extensor::ops::add)
     }
     fn __radd__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, true, extensor::add)
+        infix(&self.0, other, true, extensor::ops::add)
     }
     fn __sub__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, false, extensor::subtract)
+        infix(&self.0, other, false, extensor::ops::subtract)
     }
     fn __rsub__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, true, extensor::subtract)
+        infix(&self.0, other, true, extensor::ops::subtract)
     }
     fn __mul__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, false, extensor::multiply)
+        infix(&self.0, other, false, extensor::ops::multiply)
     }
     fn __rmul__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, true, extensor::multiply)
+        infix(&self.0, other, true, extensor::ops::multiply)
     }
     fn __truediv__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, false, extensor::divide)
+        infix(&self.0, other, false, extensor::ops::divide)
     }
     fn __rtruediv__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, true, extensor::divide)
+        infix(&self.0, other, true, extensor::ops::divide)
     }
     fn __floordiv__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, false, extensor::floor_divide)
+        infix(&self.0, other, false, extensor::ops::floor_divide)
     }
     fn __rfloordiv__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, true, extensor::floor_divide)
+        infix(&self.0, other, true, extensor::ops::floor_divide)
     }
     fn __mod__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, false, extensor::modulo)
+        infix(&self.0, other, false, extensor::ops::modulo)
     }
     fn __rmod__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, true, extensor::modulo)
+        infix(&self.0, other, true, extensor::ops::modulo)
     }
     fn __matmul__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, false, extensor::matmul)
+        infix(&self.0, other, false, extensor::ops::matmul)
     }
     fn __rmatmul__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        infix(&self.0, other, true, extensor::matmul)
+        infix(&self.0, other, true, extensor::ops::matmul)
     }
     fn __pow__<'py>(
         &self,
@@ -458,7 +458,7 @@ impl PyTensor {
         modulo: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         PowerLike::expect_no_modulo(modulo)?;
-        infix(&self.0, other, false, extensor::power)
+        infix(&self.0, other, false, extensor::ops::power)
     }
     fn __rpow__<'py>(
         &self,
@@ -466,7 +466,7 @@ impl PyTensor {
         modulo: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         PowerLike::expect_no_modulo(modulo)?;
-        infix(&self.0, other, true, extensor::power)
+        infix(&self.0, other, true, extensor::ops::power)
     }
     fn __and__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         infix(&self.0, other, false, |a, b| function::named("bitwise_and", &[a, b]))

@@ -5,7 +5,8 @@
 //! ```
 
 use extensor::check::{Options, check_gradient};
-use extensor::{Result, Tensor, rsqrt, square, tensor};
+use extensor::ops::{rsqrt, square};
+use extensor::{Result, Tensor, tensor};
 
 /// `y = x / √(1 + x²)`
 fn squash(x: &Tensor) -> Result<Tensor> {

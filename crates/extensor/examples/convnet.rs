@@ -6,10 +6,11 @@
 //! ```
 
 use extensor::autodiff::{leaves, value_and_grad};
-use extensor::{ConvOptions, DType, Key, Reduce, Result, Tensor, Tree, tensor};
-use extensor::{conv2d, conv2d_backward, relu, relu_backward};
-use extensor::{cross_entropy, cross_entropy_backward, linear, linear_backward};
-use extensor::{flatten, maxpool2d, maxpool2d_backward, maxpool2d_with_indices, reshape};
+use extensor::ops::{ConvOptions, Reduce};
+use extensor::ops::{conv2d, conv2d_backward, relu, relu_backward};
+use extensor::ops::{cross_entropy, cross_entropy_backward, linear, linear_backward};
+use extensor::ops::{flatten, maxpool2d, maxpool2d_backward, maxpool2d_with_indices, reshape};
+use extensor::{DType, Key, Result, Tensor, Tree, tensor};
 
 #[derive(Tree)]
 struct ConvNet {

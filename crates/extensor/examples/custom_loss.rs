@@ -6,7 +6,8 @@
 
 use extensor::autodiff::{custom_vjp, grad};
 use extensor::check::{Options, check_gradient};
-use extensor::{DType, Key, Result, Tensor, add, divide, log, mean, multiply, square, subtract};
+use extensor::ops::{add, divide, log, mean, multiply, square, subtract};
+use extensor::{DType, Key, Result, Tensor};
 use extensor::{Tolerance, tensor};
 
 /// The Cauchy loss, `mean ln(1 + (p − t)²)`, which forgives outliers.
@@ -54,7 +55,7 @@ fn main() -> Result<()> {
         |(p, t): &(Tensor, Tensor)| Ok((cauchy(p, t)?, (p.clone(), t.clone()))),
         |(p, t): &(Tensor, Tensor), g: &Tensor| {
             let dp = cauchy_backward(g, p, t)?;
-            let dt = extensor::negate(&dp)?;
+            let dt = extensor::ops::negate(&dp)?;
             Ok((dp, dt))
         },
     );

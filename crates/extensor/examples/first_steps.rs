@@ -4,10 +4,8 @@
 //! cargo run --release -p extensor --example first_steps
 //! ```
 
-use extensor::{
-    DType, Key, Result, matmul, matmul_backward, mean, mean_backward, square, square_backward,
-    tensor,
-};
+use extensor::ops::{matmul, matmul_backward, mean, mean_backward, square, square_backward};
+use extensor::{DType, Key, Result, tensor};
 
 fn main() -> Result<()> {
     // A tensor is an immutable value; a view costs nothing.

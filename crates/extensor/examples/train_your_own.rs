@@ -4,10 +4,9 @@
 use extensor::autodiff::value_and_grad;
 use extensor::check::{Options, check_grad};
 use extensor::nn::{LayerNorm, Linear, class_loss};
+use extensor::ops::{Approximate, argmax, equal, gelu, mean, slice};
 use extensor::optim::{AdamW, Optimizer, Schedule};
-use extensor::{
-    Approximate, DType, Key, Result, Tensor, Tree, argmax, equal, gelu, io, mean, slice, tensor,
-};
+use extensor::{DType, Key, Result, Tensor, Tree, io, tensor};
 
 #[derive(Tree, Clone)]
 struct Network {
@@ -64,7 +63,7 @@ fn main() -> Result<()> {
         if step % 150 == 0 || step == 599 {
             let found = argmax(&model.forward(&x)?, 1)?;
             let right = equal(&found, &labels)?;
-            let right = mean(&extensor::cast(&right, DType::F32)?, ..)?.item::<f32>()?;
+            let right = mean(&extensor::ops::cast(&right, DType::F32)?, ..)?.item::<f32>()?;
             println!(
                 "step {step:3}  loss {:.4}  right {:.1} %",
                 value.item::<f32>()?,

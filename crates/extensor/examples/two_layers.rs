@@ -6,9 +6,10 @@
 //! ```
 
 use extensor::autodiff::{leaves, value_and_grad};
-use extensor::{DType, Key, Reduce, Result, Tensor, Tree, tensor};
-use extensor::{cross_entropy, cross_entropy_backward, linear, linear_backward};
-use extensor::{tanh, tanh_backward};
+use extensor::ops::Reduce;
+use extensor::ops::{cross_entropy, cross_entropy_backward, linear, linear_backward};
+use extensor::ops::{tanh, tanh_backward};
+use extensor::{DType, Key, Result, Tensor, Tree, tensor};
 
 #[derive(Tree)]
 struct Network {

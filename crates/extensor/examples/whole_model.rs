@@ -6,11 +6,13 @@
 //! ```
 
 use extensor::check::{Mode, Options, check_grad};
-use extensor::{
-    Approximate, AttentionOptions, CrossEntropyOptions, DType, Key, Reduce, Result, Tensor, Tree,
-    add, cross_entropy, gelu, layer_norm,
+use extensor::ops::{
+    Approximate, AttentionOptions, CrossEntropyOptions, Reduce, add, cross_entropy, gelu,
+    layer_norm,
 };
-use extensor::{linear, reshape, scaled_dot_product_attention, tensor, transpose};
+use extensor::ops::{linear, reshape, scaled_dot_product_attention, transpose};
+use extensor::tensor;
+use extensor::{DType, Key, Result, Tensor, Tree};
 
 const WIDTH: usize = 8;
 const HEADS: usize = 2;

@@ -2,7 +2,7 @@
 //!
 //! This module is told of every call while someone looks, and must not know any operation.
 
-use crate::operation::{Operation, input_name};
+use crate::ops::operation::{Operation, input_name};
 use crate::tensor::unravel;
 use crate::{Error, Result, Tensor};
 use std::cell::Cell;
@@ -19,7 +19,8 @@ thread_local! {
 /// Every result is looked at, which takes time: this is for finding a mistake, not for training.
 ///
 /// ```
-/// use extensor::{autodiff::grad, debug, divide, log, sum, tensor};
+/// use extensor::ops::{divide, log, sum};
+/// use extensor::{autodiff::grad, debug, tensor};
 /// let x = tensor([4.0, 0.0]);
 /// let error = debug::finite(|| grad(|x| sum(&log(x)?, ..), &x)).unwrap_err();
 /// let text = error.to_string();

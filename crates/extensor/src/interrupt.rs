@@ -11,7 +11,8 @@ use extensor_kernels::stop::{self, Stop};
 /// [`Error::Interrupted`], and so does each that follows.
 ///
 /// ```
-/// use extensor::{DType, Error, Tensor, broadcast_to, interrupt, sum};
+/// use extensor::ops::{broadcast_to, sum};
+/// use extensor::{DType, Error, Tensor, interrupt};
 /// use std::time::{Duration, Instant};
 ///
 /// let started = Instant::now();

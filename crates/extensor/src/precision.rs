@@ -168,7 +168,8 @@ pub struct Step<T, X> {
 ///
 /// ```
 /// use extensor::precision::{LossScale, Policy, step};
-/// use extensor::{DType, Tensor, sum, tensor};
+/// use extensor::ops::sum;
+/// use extensor::{DType, Tensor, tensor};
 /// let w = tensor([1.0f32, 2.0]);
 /// let small = Tensor::scalar_of(1e-4, DType::F16)?; // its square is 0 in f16
 /// let f = |w: &Tensor| Ok((sum(&(w * &small * &small), ..)?, ()));

@@ -1,8 +1,9 @@
 //! Activations at the ends of their range, and dropout's masks.
 
-use extensor::operation::backward;
-use extensor::params::Params;
-use extensor::{DType, Key, Tensor, cast, catalogue, tensor};
+use extensor::ops::operation::backward;
+use extensor::ops::params::Params;
+use extensor::ops::{cast, catalogue};
+use extensor::{DType, Key, Tensor, tensor};
 
 const FAR: f64 = f64::INFINITY;
 
@@ -176,7 +177,7 @@ fn both_tails_are_right_to_full_precision() {
 #[test]
 fn a_mask_is_the_same_everywhere_and_drops_its_share() {
     let x = Tensor::ones([1 << 20], DType::F32).unwrap();
-    let (y, mask) = extensor::dropout(&x, 0.3, Key::new(42)).unwrap();
+    let (y, mask) = extensor::ops::dropout(&x, 0.3, Key::new(42)).unwrap();
     let kept = mask.to_vec::<bool>().unwrap();
     // The first numbers of the stream of key 42, and how many there are in all.
     let first: Vec<u8> = kept[..16].iter().map(|&k| u8::from(k)).collect();
@@ -187,20 +188,20 @@ fn a_mask_is_the_same_everywhere_and_drops_its_share() {
     assert!((mean - 1.0).abs() < 0.003, "{mean}");
     for dtype in DType::FLOATS {
         let x = Tensor::full([1000], f64::NAN, dtype).unwrap();
-        let (y, other) = extensor::dropout(&x, 0.3, Key::new(42)).unwrap();
+        let (y, other) = extensor::ops::dropout(&x, 0.3, Key::new(42)).unwrap();
         assert_eq!(other.to_vec::<bool>().unwrap(), kept[..1000]);
         let dropped = y.to_f64_vec().iter().zip(&kept).all(|(y, kept)| y.is_nan() == *kept);
         assert!(dropped, "{dtype}");
     }
     let g = Tensor::ones([1 << 20], DType::F32).unwrap();
-    let grad = extensor::dropout_backward(&g, &mask, 0.3).unwrap();
+    let grad = extensor::ops::dropout_backward(&g, &mask, 0.3).unwrap();
     assert_eq!(grad.to_vec::<f32>().unwrap(), y.to_vec::<f32>().unwrap());
 }
 
 #[test]
 fn channels_are_dropped_as_a_whole() {
     let x = Key::new(1).normal([8, 16, 3, 5], DType::F64).unwrap();
-    let (y, mask) = extensor::dropout2d(&x, 0.5, Key::new(9)).unwrap();
+    let (y, mask) = extensor::ops::dropout2d(&x, 0.5, Key::new(9)).unwrap();
     assert_eq!(mask.shape(), [8, 16, 1, 1]);
     let kept = mask.to_vec::<bool>().unwrap();
     assert!((40..90).contains(&kept.iter().filter(|k| **k).count()));
@@ -225,17 +226,17 @@ fn dropout_outside_of_training_is_a_view_of_its_input() {
 fn a_mask_that_does_not_fit_is_refused() {
     let g = Tensor::ones([2, 3, 4, 4], DType::F32).unwrap();
     let mask = Tensor::ones([2, 3], DType::Bool).unwrap();
-    let error = extensor::dropout_backward(&g, &mask, 0.5).unwrap_err().to_string();
+    let error = extensor::ops::dropout_backward(&g, &mask, 0.5).unwrap_err().to_string();
     assert!(error.contains("mask has shape [2, 3], expected [2, 3, 4, 4]"), "{error}");
-    let error = extensor::dropout2d_backward(&g, &mask, 0.5).unwrap_err().to_string();
+    let error = extensor::ops::dropout2d_backward(&g, &mask, 0.5).unwrap_err().to_string();
     assert!(error.contains("mask has shape [2, 3], expected [2, 3, 1, 1]"), "{error}");
-    let error = extensor::dropout_backward(&g, &g, 0.5).unwrap_err().to_string();
+    let error = extensor::ops::dropout_backward(&g, &g, 0.5).unwrap_err().to_string();
     assert!(error.contains("mask has dtype f32, expected bool"), "{error}");
 }
 
 #[test]
 fn functions_that_rise_through_0_keep_its_sign() -> extensor::Result<()> {
-    use extensor::*;
+    use extensor::ops::*;
     type Function = fn(&Tensor) -> Result<Tensor>;
     let functions: &[(&str, Function)] = &[
         ("gelu", |x| gelu(x, Approximate::None)),

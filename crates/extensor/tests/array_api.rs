@@ -1,6 +1,7 @@
 //! What the Python Array API standard 2025.12 asks of operations: the special values it lists, and
 //! every dtype it names.
 
+use extensor::ops::*;
 use extensor::*;
 use half::{bf16, f16};
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, PI};

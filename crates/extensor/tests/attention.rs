@@ -1,5 +1,6 @@
 //! Attention in blocks of queries and keys, of sizes on either side of a block's.
 
+use extensor::ops::*;
 use extensor::*;
 
 /// Averages, logarithms and gradients, by the causal flag or by a mask of the same keys.

@@ -2,11 +2,12 @@
 
 #![cfg(target_os = "linux")]
 
-use extensor::{AttentionOptions, DType, Key, Tensor};
-use extensor::{
+use extensor::ops::AttentionOptions;
+use extensor::ops::{
     scaled_dot_product_attention_backward as backward,
     scaled_dot_product_attention_with_logsumexp as forward,
 };
+use extensor::{DType, Key, Tensor};
 
 /// A figure of `/proc/self/status`, in bytes.
 fn status(name: &str) -> usize {

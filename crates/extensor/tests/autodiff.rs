@@ -1,7 +1,8 @@
 //! Automatic differentiation: the classic traps.
 
 use extensor::autodiff::*;
-use extensor::{DType, Result, Tensor, Tolerance, add, exp, multiply, over, sin, sum, tensor};
+use extensor::ops::{add, exp, multiply, sin, sum};
+use extensor::{DType, Result, Tensor, Tolerance, over, tensor};
 
 fn number(x: &Tensor) -> f64 {
     x.item::<f64>().unwrap()
@@ -209,12 +210,12 @@ fn linearize_gives_the_derivative_without_calling_again() -> Result<()> {
 #[test]
 fn jacobians_in_both_modes_and_hessians_agree() -> Result<()> {
     let x = tensor([0.3, -0.8, 0.5]);
-    let f = |x: &Tensor| extensor::cumsum(&exp(x)?, 0);
+    let f = |x: &Tensor| extensor::ops::cumsum(&exp(x)?, 0);
     let close = |a: &Tensor, b: &Tensor| a.allclose(b, Tolerance::new(1e-14, 1e-14));
     assert!(close(&jacobian_forward(f, &x)?, &jacobian_reverse(f, &x)?));
     let h = hessian(rich, &x)?;
     assert_eq!(h.shape(), [3, 3]);
-    assert!(close(&h, &extensor::transpose(&h, None)?));
+    assert!(close(&h, &extensor::ops::transpose(&h, None)?));
     let empty = Tensor::zeros([0], DType::F64)?;
     assert_eq!(jacobian(exp, &empty)?.shape(), [0, 0]);
     Ok(())
@@ -235,7 +236,7 @@ fn results_can_be_looked_at_half_way() -> Result<()> {
         let y = x * x;
         assert_eq!(number(&stop_gradient(&y)), 9.0);
         assert!(format!("{y}").contains('9'), "{y}");
-        let large = extensor::greater(&y, &tensor(5.0))?.item::<bool>()?;
+        let large = extensor::ops::greater(&y, &tensor(5.0))?.item::<bool>()?;
         let factor = if large { 10.0 } else { 1.0 };
         Ok(y * tensor(factor))
     };
@@ -301,8 +302,8 @@ fn a_struct_of_tensors_is_a_tree_with_names() -> Result<()> {
 #[test]
 fn whole_numbers_that_a_checkpointed_function_returns_are_indices_as_ever() -> Result<()> {
     let f = |x: &Tensor| {
-        let largest = checkpoint(|x: &Tensor| extensor::argmax(x, over(0).keepdims(true)), x)?;
-        sum(&extensor::take(&multiply(x, x)?, &largest, 0)?, ..)
+        let largest = checkpoint(|x: &Tensor| extensor::ops::argmax(x, over(0).keepdims(true)), x)?;
+        sum(&extensor::ops::take(&multiply(x, x)?, &largest, 0)?, ..)
     };
     assert_eq!(grad(f, &tensor([1.0, 3.0, 2.0]))?.to_vec::<f64>()?, [0.0, 6.0, 0.0]);
     Ok(())
@@ -312,7 +313,8 @@ fn whole_numbers_that_a_checkpointed_function_returns_are_indices_as_ever() -> R
 fn a_checkpointed_dropout_drops_the_same_numbers_again() -> Result<()> {
     let layer = |w: &Tensor, x: &Tensor| {
         let key = extensor::Key::new(u64::from(w.shape()[0] == 5));
-        let (y, _) = extensor::dropout(&extensor::tanh(&extensor::matmul(x, w)?)?, 0.4, key)?;
+        let (y, _) =
+            extensor::ops::dropout(&extensor::ops::tanh(&extensor::ops::matmul(x, w)?)?, 0.4, key)?;
         Ok(y)
     };
     let [a, b, c, d] = extensor::Key::new(9).split();
@@ -329,7 +331,7 @@ fn a_checkpointed_dropout_drops_the_same_numbers_again() -> Result<()> {
     }
     // Other numbers dropped are another function.
     let other = |w: &Vec<Tensor>| {
-        let x = extensor::dropout(&x, 0.4, extensor::Key::new(77))?.0;
+        let x = extensor::ops::dropout(&x, 0.4, extensor::Key::new(77))?.0;
         sum(&w.iter().try_fold(x, |x, w| layer(w, &x))?, ..)
     };
     assert_ne!(grad(other, &weights)?[0].to_vec::<f32>()?, grads[0].to_vec::<f32>()?);
@@ -395,7 +397,7 @@ fn a_buffer_is_kept_with_a_tree_and_nothing_is_differentiated_by_it() -> Result<
 fn the_same_tensor_as_both_operands_gets_both_gradients() -> Result<()> {
     let x = tensor([3.0, -2.0]);
     assert_eq!(grad(|x| sum(&multiply(x, x)?, ..), &x)?.to_f64_vec(), [6.0, -4.0]);
-    let product = |x: &Tensor| sum(&extensor::matmul(x, x)?, ..);
+    let product = |x: &Tensor| sum(&extensor::ops::matmul(x, x)?, ..);
     let square = tensor([[1.0, 2.0], [3.0, 4.0]]);
     assert_eq!(grad(product, &square)?.to_f64_vec(), [7.0, 11.0, 9.0, 13.0]);
     Ok(())
@@ -434,12 +436,13 @@ fn micro_batches_add_up_to_the_batch() -> Result<()> {
     use extensor::gradients::Accumulator;
     let [a, b] = extensor::Key::new(1).split();
     let (x, w) = (a.normal([7, 3], DType::F64)?, b.normal([3], DType::F64)?);
-    let loss =
-        |w: &Tensor, x: &Tensor| extensor::mean(&extensor::square(&extensor::matmul(x, w)?)?, ..);
+    let loss = |w: &Tensor, x: &Tensor| {
+        extensor::ops::mean(&extensor::ops::square(&extensor::ops::matmul(x, w)?)?, ..)
+    };
     let whole = grad(|w| loss(w, &x), &w)?;
     let mut total = Accumulator::new();
     for (start, stop) in [(0, 3), (3, 5), (5, 7)] {
-        let part = extensor::slice(&x, 0, start, stop, 1)?;
+        let part = extensor::ops::slice(&x, 0, start, stop, 1)?;
         total.add(&grad(|w| loss(w, &part), &w)?, (stop - start) as f64)?;
     }
     let sum = total.mean()?.unwrap();
@@ -449,7 +452,8 @@ fn micro_batches_add_up_to_the_batch() -> Result<()> {
 
 #[test]
 fn the_first_number_that_is_not_finite_is_reported_with_its_line() -> Result<()> {
-    use extensor::{debug, log, sqrt};
+    use extensor::debug;
+    use extensor::ops::{log, sqrt};
     // Backward: f16 overflows where its output did not.
     let x = Tensor::full([2], 200.0, DType::F16)?;
     let big = Tensor::full([2], 30_000.0, DType::F16)?;

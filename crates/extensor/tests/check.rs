@@ -5,8 +5,9 @@ use extensor::check::{
     Mode, Options, Place, Problem, Report, assert_gradients_close, check_gradient,
     numerical_gradient,
 };
-use extensor::operation::{Backward, Grads, Outputs, Specs};
-use extensor::record::Record;
+use extensor::ops::operation::{Backward, Grads, Outputs, Specs};
+use extensor::ops::record::Record;
+use extensor::ops::*;
 use extensor::*;
 use std::cell::Cell;
 use std::path::Path;

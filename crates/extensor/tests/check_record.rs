@@ -1,6 +1,7 @@
 //! What a check keeps on request, and how it gets from a wrong direction to a wrong element.
 
 use extensor::check::{Mode, Options, Place, Problem, check_gradient, check_gradients};
+use extensor::ops::*;
 use extensor::*;
 
 fn options() -> Options {

@@ -2,9 +2,10 @@
 
 use extensor::data::{Batch, Loader, Pairs};
 use extensor::io::safetensors::{self, Contents};
+use extensor::ops::{Reduce, linear, mean_squared_error};
 use extensor::optim::{Schedule, Sgd};
 use extensor::train::{Claim, Directory, End, Evaluation, Hooks, Measured, Plan, State, fit};
-use extensor::{DType, Error, Key, Reduce, Result, Tensor, linear, mean_squared_error, tensor};
+use extensor::{DType, Error, Key, Result, Tensor, tensor};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

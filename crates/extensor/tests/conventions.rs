@@ -1,9 +1,10 @@
 //! What the specification says of NaN, singular points, kinks and ties, for every operation that it
 //! says it of.
 
-use extensor::operation::backward;
-use extensor::params::Params;
-use extensor::{DType, Result, Tensor, cast, catalogue, tensor};
+use extensor::ops::operation::backward;
+use extensor::ops::params::Params;
+use extensor::ops::{cast, catalogue};
+use extensor::{DType, Result, Tensor, tensor};
 
 /// Sizes around which division goes wrong.
 const AWKWARD: [f64; 17] = [
@@ -128,7 +129,7 @@ trait Reshaped {
 
 impl Reshaped for Tensor {
     fn reshaped(&self) -> Tensor {
-        extensor::reshape(self, [0i64; 0]).unwrap()
+        extensor::ops::reshape(self, [0i64; 0]).unwrap()
     }
 }
 
@@ -205,7 +206,7 @@ fn kinks_follow_the_specification() {
         assert_eq!(at(name, [-1.0, 0.5, 2.0], Params::new()), [0.0; 3], "{name}");
     }
     assert_eq!(
-        extensor::round(&tensor([-2.5, -0.5, 0.5, 1.5, 2.5])).unwrap().to_f64_vec(),
+        extensor::ops::round(&tensor([-2.5, -0.5, 0.5, 1.5, 2.5])).unwrap().to_f64_vec(),
         [-2.0, -0.0, 0.0, 2.0, 2.0]
     );
     for (name, first) in [("maximum", [0.5, 0.0, 1.0]), ("minimum", [0.5, 1.0, 0.0])] {
@@ -236,7 +237,7 @@ fn nan_in_gives_nan_out_in_every_function_of_floats() {
         if !record.is_differentiable() || exempt.contains(&record.name) {
             continue;
         }
-        let mut sampler = extensor::samples::Sampler::new(extensor::Key::new(1));
+        let mut sampler = extensor::ops::samples::Sampler::new(extensor::Key::new(1));
         (record.samples)(&mut sampler);
         for sample in sampler.finish() {
             // Every element NaN: then so is every element of the result that depends on any.
@@ -286,9 +287,10 @@ fn normalisations_are_right_for_the_largest_and_the_smallest_numbers() {
         [(DType::F32, [2e38, 1e30, 1e-30, 1e-36]), (DType::F64, [1e308, 1e200, 1e-200, 1e-290])];
     for (dtype, sizes) in sizes {
         for size in sizes {
-            let x = extensor::reshape(&row(&want.map(|v| v * size), dtype), [1i64, 1, 4]).unwrap();
-            let y = extensor::layer_norm(&x, None, None, &[4], 0.0).unwrap();
-            let again = extensor::instance_norm(&x, None, None, 0.0).unwrap();
+            let x =
+                extensor::ops::reshape(&row(&want.map(|v| v * size), dtype), [1i64, 1, 4]).unwrap();
+            let y = extensor::ops::layer_norm(&x, None, None, &[4], 0.0).unwrap();
+            let again = extensor::ops::instance_norm(&x, None, None, 0.0).unwrap();
             for (k, want) in want.iter().enumerate() {
                 for y in [&y, &again] {
                     let y = y.to_f64_vec()[k];
@@ -296,7 +298,7 @@ fn normalisations_are_right_for_the_largest_and_the_smallest_numbers() {
                 }
             }
             let g = x.ones_like().unwrap();
-            let grads = extensor::layer_norm_backward(&g, &x, None, &[4], 0.0).unwrap();
+            let grads = extensor::ops::layer_norm_backward(&g, &x, None, &[4], 0.0).unwrap();
             assert!(grads.0.to_f64_vec().iter().all(|d| d.is_finite()), "{size:e} in {dtype}");
         }
     }
@@ -317,16 +319,17 @@ fn normalise_equal_numbers(g: f64, len: usize, dtype: DType) {
     let x = Tensor::full([2, 3, len], 0.1, dtype).unwrap();
     let mut values = vec![0.0; len];
     values[..4].copy_from_slice(&[g, 0.0, -g, g / 2.0]);
-    let g = extensor::broadcast_to(&row(&values, dtype), x.shape()).unwrap().contiguous().unwrap();
+    let g =
+        extensor::ops::broadcast_to(&row(&values, dtype), x.shape()).unwrap().contiguous().unwrap();
     let factor = Tensor::ones([3], dtype).unwrap();
     let beta = Tensor::full([3], 0.5, dtype).unwrap();
-    let y = extensor::group_norm(&x, Some(&factor), Some(&beta), 3, 0.0).unwrap();
+    let y = extensor::ops::group_norm(&x, Some(&factor), Some(&beta), 3, 0.0).unwrap();
     assert!(y.to_f64_vec().iter().all(|y| (y - 0.5).abs() < 1e-4), "{y:?}");
     let many = Tensor::ones([len], dtype).unwrap();
     let zeros = x.zeros_like().unwrap();
-    let layer = |gamma| extensor::layer_norm_backward(&g, &x, gamma, &[len], 0.0).unwrap().0;
-    let rms = |gamma| extensor::rms_norm_backward(&g, &zeros, gamma, &[len], 0.0).unwrap().0;
-    let group = extensor::group_norm_backward(&g, &x, Some(&factor), 3, 0.0).unwrap().0;
+    let layer = |gamma| extensor::ops::layer_norm_backward(&g, &x, gamma, &[len], 0.0).unwrap().0;
+    let rms = |gamma| extensor::ops::rms_norm_backward(&g, &zeros, gamma, &[len], 0.0).unwrap().0;
+    let group = extensor::ops::group_norm_backward(&g, &x, Some(&factor), 3, 0.0).unwrap().0;
     // The inverse of a deviation of 0 is 10¹⁰, and what would overflow is the largest number.
     let limit = dtype.max_finite();
     let held = |v: f64| (v * 1e10).clamp(-limit, limit);
@@ -355,8 +358,8 @@ fn a_class_that_cannot_be_moves_no_loss_that_does_not_ask_for_it() {
     // The second class of the first row is impossible, and its target is 0.
     let x = tensor([[0.0, f64::NEG_INFINITY, 0.0], [1.0, 2.0, 3.0]]);
     let t = tensor([[0.5, 0.0, 0.5], [0.2, 0.3, 0.5]]);
-    let none = extensor::Reduce::None;
-    let loss = |t: &Tensor| extensor::cross_entropy(&x, t, none);
+    let none = extensor::ops::Reduce::None;
+    let loss = |t: &Tensor| extensor::ops::cross_entropy(&x, t, none);
     assert!(loss(&t).unwrap().to_f64_vec().iter().all(|v| v.is_finite()));
     let along = tensor([[1.0, 0.0, -1.0], [0.5, 0.0, -0.5]]);
     let moved = extensor::autodiff::jvp(loss, &t, &along).unwrap().1.to_f64_vec();
@@ -372,8 +375,8 @@ fn a_loss_whose_slope_overflows_has_an_infinite_gradient() {
         let most = dtype.max_finite();
         let (x, t) = (row(&[most, -most, 1.0], dtype), row(&[-most, most, 0.0], dtype));
         let g = row(&[1.0; 3], dtype);
-        let none = extensor::Reduce::None;
-        let (dx, dt) = extensor::mean_squared_error_backward(&g, &x, &t, none).unwrap();
+        let none = extensor::ops::Reduce::None;
+        let (dx, dt) = extensor::ops::mean_squared_error_backward(&g, &x, &t, none).unwrap();
         assert_eq!(dx.to_f64_vec(), [f64::INFINITY, f64::NEG_INFINITY, 2.0], "{dtype}");
         assert_eq!(dt.to_f64_vec(), [f64::NEG_INFINITY, f64::INFINITY, -2.0], "{dtype}");
     }
@@ -384,10 +387,10 @@ fn a_spread_is_differentiated_from_the_mean_that_no_float_is() {
     // The mean is 10¹⁶ + 4/3, between two floats.
     let x = tensor([1e16, 1e16 + 2.0, 1e16 + 2.0]);
     let want = [-8.0 / 9.0, 4.0 / 9.0, 4.0 / 9.0];
-    let found = extensor::variance_backward(&tensor(1.0), &x, .., 0).unwrap().to_f64_vec();
-    let y = extensor::std(&x, .., 0).unwrap();
+    let found = extensor::ops::variance_backward(&tensor(1.0), &x, .., 0).unwrap().to_f64_vec();
+    let y = extensor::ops::std(&x, .., 0).unwrap();
     let deviation = y.to_f64_vec()[0];
-    let roots = extensor::std_backward(&tensor(1.0), &x, &y, .., 0).unwrap().to_f64_vec();
+    let roots = extensor::ops::std_backward(&tensor(1.0), &x, &y, .., 0).unwrap().to_f64_vec();
     for i in 0..3 {
         assert!((found[i] - want[i]).abs() < 1e-14, "{found:?}");
         assert!((roots[i] - want[i] / (2.0 * deviation)).abs() < 1e-14, "{roots:?}");

@@ -2,6 +2,7 @@
 //! a convention only at a singular point (rules 6, 8 and 13 of the operations' specification).
 
 use extensor::autodiff::{grad, hessian, jvp};
+use extensor::ops::*;
 use extensor::*;
 
 type Function = fn(&Tensor) -> Result<Tensor>;

@@ -1,6 +1,7 @@
 //! Results too large for the caches are written past them, piece by piece: the same bits must arrive,
 //! whatever the length and wherever the inputs begin.
 
+use extensor::ops::*;
 use extensor::*;
 
 fn cut(x: &Tensor, start: usize, end: usize) -> Result<Tensor> {

@@ -1,15 +1,13 @@
 //! Wrong gradients planted in every operation of the catalogue, five kinds of them: each is caught.
 
-use extensor::catalogue::CATALOGUE;
 use extensor::check::suite::{self, Plan, examine};
 use extensor::check::{Options, Problem, Report, check_gradient};
-use extensor::operation::{self, Backward, Forward, Grads, Outputs, Specs, apply, input_name};
-use extensor::record::Record;
-use extensor::samples::Sample;
-use extensor::{
-    Axes, DType, Operation, Result, Tensor, add, broadcast_to, multiply, negate, reshape, slice,
-    sum,
-};
+use extensor::ops::catalogue::CATALOGUE;
+use extensor::ops::operation::{self, Backward, Forward, Grads, Outputs, Specs, apply, input_name};
+use extensor::ops::record::Record;
+use extensor::ops::samples::Sample;
+use extensor::ops::{Operation, add, broadcast_to, multiply, negate, reshape, slice, sum};
+use extensor::{Axes, DType, Result, Tensor};
 
 /// The ways in which derivatives are gotten wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -223,7 +221,7 @@ impl Operation for Planted {
                 let values = g.to_f64_vec().into_iter().enumerate();
                 let values = values.map(|(i, v)| if kept(i, g.len()) { v } else { 0.0 });
                 let masked = Tensor::from_vec(values.collect(), g.shape().clone())?;
-                extensor::cast(&masked, g.dtype())
+                extensor::ops::cast(&masked, g.dtype())
             };
             let grads: Vec<Tensor> = call.grads.iter().map(masked).collect::<Result<_>>()?;
             let grads: Vec<&Tensor> = grads.iter().collect();

@@ -1,10 +1,13 @@
 //! Errors that show in one dtype alone, one mode, one input or one size: each is caught.
 
-use extensor::catalogue::{CATALOGUE, find};
 use extensor::check::suite::{Outcome, Plan, examine};
-use extensor::operation::{Backward, Forward, Grads, Outputs, Specs, backward, forward_derivative};
-use extensor::record::{Class, Record};
-use extensor::{Axes, DType, Operation, Result, Tensor, multiply, negate, slice};
+use extensor::ops::catalogue::{CATALOGUE, find};
+use extensor::ops::operation::{
+    Backward, Forward, Grads, Outputs, Specs, backward, forward_derivative,
+};
+use extensor::ops::record::{Class, Record};
+use extensor::ops::{Operation, multiply, negate, slice};
+use extensor::{Axes, DType, Result, Tensor};
 
 /// Which of an operation's rules an error is planted in.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,7 +119,7 @@ fn overwritten(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Outputs> {
     let last = (a.ndim() - 1) as i64;
     let rows = b.ndim().saturating_sub(2) as i64;
     let (a, b) = (slice(a, last, 512, None, 1)?, slice(b, rows, 512, None, 1)?);
-    extensor::operation::apply(op, &[&a, &b])
+    extensor::ops::operation::apply(op, &[&a, &b])
 }
 
 /// The record of an operation that says itself what its derivative along a tangent is, so that an
@@ -225,8 +228,8 @@ fn a_small_error_of_the_gradient_in_one_dtype_alone_is_caught_in_every_operation
         when: |seen| seen.dtype() == DType::F16,
         // Not scaled in f16, which would round the factor.
         change: |g| {
-            let wide = extensor::cast(g, DType::F32)?;
-            extensor::cast(&scaled(&wide, 1.009)?, g.dtype())
+            let wide = extensor::ops::cast(g, DType::F32)?;
+            extensor::ops::cast(&scaled(&wide, 1.009)?, g.dtype())
         },
     };
     let classes =

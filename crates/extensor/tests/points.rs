@@ -1,12 +1,13 @@
 //! The checks at special points and at all numbers: what they find, and what they refuse.
 
-use extensor::catalogue::{self, CATALOGUE};
 use extensor::check::exhaustive::{self, Sweep};
 use extensor::check::points;
-use extensor::operation::{Backward, Grads, Outputs, Specs};
-use extensor::params::Params;
-use extensor::record::{Class, Record};
-use extensor::{DType, Operation, Result, Tensor, equal, multiply, where_};
+use extensor::ops::catalogue::{self, CATALOGUE};
+use extensor::ops::operation::{Backward, Grads, Outputs, Specs};
+use extensor::ops::params::Params;
+use extensor::ops::record::{Class, Record};
+use extensor::ops::{Operation, equal, multiply, where_};
+use extensor::{DType, Result, Tensor};
 
 /// An operation whose gradient is off by a factor at one number, and right everywhere else.
 #[derive(Clone, Debug)]

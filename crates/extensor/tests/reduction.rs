@@ -1,8 +1,9 @@
 //! The reductions keep what their documentation says.
 
-use extensor::operation::{backward, forward_derivative};
-use extensor::params::Params;
-use extensor::samples::{Bad, Sampler};
+use extensor::ops::operation::{backward, forward_derivative};
+use extensor::ops::params::Params;
+use extensor::ops::samples::{Bad, Sampler};
+use extensor::ops::*;
 use extensor::*;
 use half::{bf16, f16};
 

@@ -2,12 +2,10 @@
 //! another.
 
 use extensor::autodiff::{custom_vjp, grad, jvp, vjp, zip_map};
-use extensor::operation::{Backward, Forward, Grads, Outputs, Spec, Specs, apply};
-use extensor::record::{Class, Input, Needs, Record};
-use extensor::{
-    BatchNormOptions, DType, Operation, Result, Tensor, batch_norm2d, exp, negate, split, sum,
-    tensor,
-};
+use extensor::ops::operation::{Backward, Forward, Grads, Outputs, Spec, Specs, apply};
+use extensor::ops::record::{Class, Input, Needs, Record};
+use extensor::ops::{BatchNormOptions, Operation, batch_norm2d, exp, negate, split, sum};
+use extensor::{DType, Result, Tensor, tensor};
 use std::cell::RefCell;
 
 fn total(y: &Tensor) -> Result<Tensor> {

@@ -4,8 +4,9 @@
 use extensor::autodiff::{Tree, leaves, value_and_grad};
 use extensor::nn::models::{Gpt, GptConfig, LeNet5};
 use extensor::nn::{Conv2d, Mode, Model, class_loss};
+use extensor::ops::ConvOptions;
 use extensor::precision::{LossScale, Policy, step};
-use extensor::{ConvOptions, DType, Key, Result, Tensor, tensor};
+use extensor::{DType, Key, Result, Tensor, tensor};
 
 /// Compares what `f` gives on one thread and on others, bit for bit.
 fn the_same_on_any_number(what: &str, f: impl Fn() -> Result<Vec<Tensor>>) {
@@ -39,7 +40,7 @@ fn together(loss: Tensor, grads: &impl Tree) -> Vec<Tensor> {
 
 fn gpt() -> (Gpt, Tensor) {
     let sizes = GptConfig { layers: 2, dropout: 0.1, ..GptConfig::default() };
-    let tokens = extensor::reshape(&classes(8 * 64, 65), [8, 64]).unwrap();
+    let tokens = extensor::ops::reshape(&classes(8 * 64, 65), [8, 64]).unwrap();
     (Gpt::new(Key::new(2), sizes).unwrap(), tokens)
 }
 
@@ -78,7 +79,7 @@ fn convolutions_have_the_same_bits_on_any_number_of_threads() {
             the_same_on_any_number(&what, || {
                 let f = |(layer, x): &(Conv2d, Tensor)| {
                     let y = layer.forward(x)?;
-                    extensor::sum(&extensor::multiply(&y, &y)?, ..)
+                    extensor::ops::sum(&extensor::ops::multiply(&y, &y)?, ..)
                 };
                 let (y, grads) = value_and_grad(f, &(layer.clone(), x.clone()))?;
                 Ok(together(y, &grads))

@@ -5,12 +5,13 @@ use extensor::data::{Batch, Dataset, Loader, Pairs};
 use extensor::io::safetensors;
 use extensor::nn::models::{Mlp, ResNet};
 use extensor::nn::{Mode, Model, class_loss};
+use extensor::ops::{Reduce, cross_entropy, divide};
 use extensor::optim::{Adam, Ema, Optimizer, Plateau, Schedule, Sgd};
 use extensor::precision::{LossScale, Policy};
 use extensor::train::metrics::{self, JsonLines};
 use extensor::train::tensorboard::{EventFile, FILE_NAME};
 use extensor::train::{Directory, End, Evaluation, Flow, Hooks, Measured, Plan, State, Step, fit};
-use extensor::{DType, Error, Key, Reduce, Result, Tensor, Tree, cross_entropy, divide, tensor};
+use extensor::{DType, Error, Key, Result, Tensor, Tree, tensor};
 use std::fs;
 use std::path::PathBuf;
 
@@ -41,7 +42,7 @@ fn mlp() -> Mlp {
 
 fn loss<M: Model>(model: &M, batch: &Batch, mode: &Mode) -> Result<(Tensor, Measured<M>)> {
     let output = model.forward(&batch.inputs, mode)?;
-    let loss = class_loss(&extensor::cast(&output.logits, DType::F32)?, &batch.targets, 0.0)?;
+    let loss = class_loss(&extensor::ops::cast(&output.logits, DType::F32)?, &batch.targets, 0.0)?;
     Ok((loss, Measured { metrics: vec![], model: output.model }))
 }
 
@@ -243,7 +244,7 @@ fn through_a_factor(logits: &Tensor) -> Result<Tensor> {
 
 fn through_a_cube(logits: &Tensor) -> Result<Tensor> {
     let exponent = Tensor::scalar_of(3.0, logits.dtype())?;
-    Ok(logits + extensor::power(&(logits * 0.01 + 30.0), &exponent)? * 0.015625)
+    Ok(logits + extensor::ops::power(&(logits * 0.01 + 30.0), &exponent)? * 0.015625)
 }
 
 #[test]
@@ -252,7 +253,7 @@ fn an_overflow_planted_in_a_layer_is_seen_halves_the_scale_and_is_survived() {
     for (name, layer) in [("a factor", through_a_factor as Layer), ("a cube", through_a_cube)] {
         let steep = |model: &Mlp, batch: &Batch, mode: &Mode| {
             let logits = layer(&model.forward(&batch.inputs, mode)?.logits)?;
-            let loss = class_loss(&extensor::cast(&logits, DType::F32)?, &batch.targets, 0.0)?;
+            let loss = class_loss(&extensor::ops::cast(&logits, DType::F32)?, &batch.targets, 0.0)?;
             Ok((loss, Measured { metrics: vec![], model: None }))
         };
         let policy = Policy::mixed(DType::F16);
@@ -444,7 +445,7 @@ fn an_optimiser_is_chosen_at_run_time_and_the_loss_falls() {
         let line = Line { weight: Tensor::zeros([2, 4], DType::F32).unwrap() };
         let state = State::new(line, &*optimizer, Key::new(1)).unwrap();
         let f = |line: &Line, batch: &Batch, _: &Mode| {
-            let logits = extensor::linear(&batch.inputs, &line.weight, None)?;
+            let logits = extensor::ops::linear(&batch.inputs, &line.weight, None)?;
             let loss = cross_entropy(&logits, &batch.targets, Reduce::Mean)?;
             Ok((loss, Measured { metrics: vec![], model: None }))
         };

@@ -3,7 +3,8 @@
 #![cfg(target_os = "linux")]
 
 use extensor::autodiff::{checkpoint_sequential, grad, value_and_grad, zip_map};
-use extensor::{DType, Key, Result, Tensor, linear, mean, relu, square, subtract};
+use extensor::ops::{linear, mean, relu, square, subtract};
+use extensor::{DType, Key, Result, Tensor};
 
 /// A figure of `/proc/self/status`, in bytes.
 fn status(name: &str) -> usize {

@@ -6,7 +6,7 @@ use crate::train::{INTERRUPTED, listen};
 use crate::{explain, file};
 use extensor::DType;
 use extensor::check::exhaustive::{self, Found, Plan, Sweep, Worst};
-use extensor::record::{Accuracy, Bound};
+use extensor::ops::record::{Accuracy, Bound};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -119,7 +119,7 @@ fn report(output: &mut Output, sweep: &Sweep) -> usize {
     ));
     let mut failed = 0;
     for found in sweep.found() {
-        let accuracy = extensor::catalogue::find(found.name).ok().and_then(|r| r.accuracy());
+        let accuracy = extensor::ops::catalogue::find(found.name).ok().and_then(|r| r.accuracy());
         let verdict = verdict(found, accuracy);
         failed += usize::from(verdict.is_some());
         let tried = format!("{:.1} %", 100.0 * found.tried as f64 / (1u64 << 32) as f64);

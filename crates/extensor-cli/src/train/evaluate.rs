@@ -4,9 +4,10 @@ use super::data::Task;
 use super::network::Network;
 use extensor::data::{Batch, Dataset};
 use extensor::nn::{Mode, Model, class_loss};
+use extensor::ops::cast;
 use extensor::precision::Policy;
 use extensor::train::Measured;
-use extensor::{DType, Key, Result, Tensor, autodiff::stop_gradient, cast};
+use extensor::{DType, Key, Result, Tensor, autodiff::stop_gradient};
 
 /// What was said of an example, or of a letter.
 #[derive(Clone, Copy, Debug, PartialEq)]

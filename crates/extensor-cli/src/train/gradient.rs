@@ -6,8 +6,9 @@ use extensor::autodiff::{Path, parameters};
 use extensor::check::{Options, check_grad};
 use extensor::data::Loader;
 use extensor::nn::{Mode, Model, class_loss};
+use extensor::ops::cast;
 use extensor::train::State;
-use extensor::{DType, Result, Tensor, Tree, cast};
+use extensor::{DType, Result, Tensor, Tree};
 use std::time::Instant;
 
 /// The examples of the batch: enough to reach every parameter, few enough for differences.

@@ -3,8 +3,8 @@
 use super::custom::{Function, leaf_tensors, refill, wrap_call};
 use super::transform::vjp;
 use super::tree::{Tree, leaves};
-use crate::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
-use crate::record::{Class, Input, Needs, Record};
+use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
+use crate::ops::record::{Class, Input, Needs, Record};
 use crate::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::fmt;
@@ -17,7 +17,8 @@ use std::sync::Arc;
 /// saved as always: pass what is large as an argument.
 ///
 /// ```
-/// use extensor::{autodiff::{checkpoint, grad}, exp, sum, tensor};
+/// use extensor::ops::{exp, sum};
+/// use extensor::{autodiff::{checkpoint, grad}, tensor};
 /// let f = |x: &_| sum(&exp(&exp(x)?)?, ..);
 /// let x = tensor([0.5, -1.0]);
 /// let plain = grad(f, &x)?;
@@ -132,7 +133,8 @@ impl Operation for Checkpoint {
 /// √n segments unless `segments` says how many.
 ///
 /// ```
-/// use extensor::{autodiff::{checkpoint_sequential, grad}, sin, tensor, multiply};
+/// use extensor::ops::{sin, multiply};
+/// use extensor::{autodiff::{checkpoint_sequential, grad}, tensor};
 /// let layers: Vec<_> = (1..=9).map(|i| tensor(i as f64 / 5.0)).collect();
 /// let f = |w: &_, x: &_| sin(&multiply(w, x)?);
 /// let plain = grad(|l: &Vec<_>| l.iter().try_fold(tensor(1.0), |x, w| f(w, &x)), &layers)?;

@@ -2,8 +2,8 @@
 
 use super::trace::{Mark, note, unwrap};
 use super::tree::{Path, Tree, leaves, map};
-use crate::operation::{Backward, Forward, Grads, Operation, Outputs, Specs, apply};
-use crate::record::{Class, Input, Needs, Record};
+use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs, apply};
+use crate::ops::record::{Class, Input, Needs, Record};
 use crate::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::fmt;
@@ -64,7 +64,8 @@ pub(super) fn wrap_call<A: Tree, B: Tree>(
 /// If both are made of operations the function can be differentiated any number of times.
 ///
 /// ```
-/// use extensor::{autodiff::{custom_vjp, grad}, log, exp, add, divide, tensor, Tensor};
+/// use extensor::ops::{log, exp, add, divide};
+/// use extensor::{autodiff::{custom_vjp, grad}, tensor, Tensor};
 /// // log(1 + eˣ), whose gradient by itself is ∞/∞ for large x.
 /// let f = custom_vjp(
 ///     |x: &Tensor| {
@@ -180,7 +181,8 @@ impl Operation for CustomVjp {
 /// all that any order needs.
 ///
 /// ```
-/// use extensor::{autodiff::{custom_jvp, grad, jvp}, abs, sign, multiply, tensor, Tensor};
+/// use extensor::ops::{abs, sign, multiply};
+/// use extensor::{autodiff::{custom_jvp, grad, jvp}, tensor, Tensor};
 /// let f = custom_jvp(
 ///     |x: &Tensor| abs(x),
 ///     |x: &Tensor, t: &Tensor| multiply(&sign(x)?, t),

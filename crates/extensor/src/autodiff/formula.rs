@@ -1,10 +1,10 @@
 //! Formulas of traced tensors: one operation, whose derivative is a formula too.
 
-use crate::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::operation::{apply_one, spec, sum_dtype};
 use crate::ops::calculus::derivative;
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, spec, sum_dtype};
 use crate::ops::pointwise::fitted;
-use crate::record::{Class, Input, Needs, Record};
+use crate::ops::record::{Class, Input, Needs, Record};
 use crate::tensor::{broadcast, match_float};
 use crate::{DType, Error, Result, Tensor, ops};
 use extensor_kernels::interpret;

@@ -5,7 +5,7 @@
 //! walking and dropping are loops: a chain of a million calls is fine.
 
 use crate::gradients::add_to;
-use crate::operation::{Grads, Operation, backward_of_call, husk};
+use crate::ops::operation::{Grads, Operation, backward_of_call, husk};
 use crate::{DType, Result, Shape, Tensor};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;

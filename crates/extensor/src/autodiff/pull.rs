@@ -7,9 +7,9 @@
 
 use super::node::{Node, Walk};
 use super::trace::{Mark, Traced, new_level, unwrap};
-use crate::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
-use crate::operation::{apply_one, backward_of_call, forward_derivative};
-use crate::record::{Class, Input, Needs, Record};
+use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::operation::{apply_one, backward_of_call, forward_derivative};
+use crate::ops::record::{Class, Input, Needs, Record};
 use crate::{Result, Tensor, ops};
 use smallvec::{SmallVec, smallvec};
 

@@ -1,8 +1,8 @@
 //! Traced tensors, and what an operation on them does.
 
 use super::node::{Argument, Call, Node, Parent, Saved};
-use crate::operation::{self, Operation, Outputs, forward_derivative, input_name};
-use crate::record::{Class, Needs};
+use crate::ops::operation::{self, Operation, Outputs, forward_derivative, input_name};
+use crate::ops::record::{Class, Needs};
 use crate::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::panic::Location;

@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// results to gradients of the arguments.
 ///
 /// ```
-/// use extensor::{autodiff::vjp, multiply, tensor};
+/// use extensor::ops::multiply;
+/// use extensor::{autodiff::vjp, tensor};
 /// let x = tensor([1.0, 2.0]);
 /// let (y, pullback) = vjp(|x| multiply(x, x), &x)?;
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 4.0]);
@@ -165,7 +166,8 @@ fn expect_float(op: &'static str, path: &Path<'_>, x: &Tensor) -> Result<()> {
 /// The gradient of a function with one number as its result.
 ///
 /// ```
-/// use extensor::{autodiff::grad, sum, tensor};
+/// use extensor::ops::sum;
+/// use extensor::{autodiff::grad, tensor};
 /// let x = tensor([1.0, 2.0, 3.0]);
 /// let dx = grad(|x| sum(&(x * x), ..), &x)?;
 /// assert_eq!(dx.to_vec::<f64>()?, [2.0, 4.0, 6.0]);
@@ -182,7 +184,8 @@ pub fn grad<A: Tree>(f: impl FnOnce(&A) -> Result<Tensor>, args: &A) -> Result<A
 /// The value and the gradient of a function with one number as its result.
 ///
 /// ```
-/// use extensor::{autodiff::value_and_grad, sum, tensor};
+/// use extensor::ops::sum;
+/// use extensor::{autodiff::value_and_grad, tensor};
 /// let model = (tensor([1.0, 2.0]), tensor(0.5)); // any tree: a tuple, a vector, a struct, …
 /// let (loss, grads) = value_and_grad(|(w, b)| sum(&(w * b), ..), &model)?;
 /// assert_eq!(loss.item::<f64>()?, 1.5);
@@ -218,7 +221,8 @@ pub fn value_and_grad_with_aux<A: Tree, X: Tree>(
 /// The results of a function at `args`, and their derivatives along `tangents`.
 ///
 /// ```
-/// use extensor::{autodiff::jvp, exp, tensor};
+/// use extensor::ops::exp;
+/// use extensor::{autodiff::jvp, tensor};
 /// let (y, dy) = jvp(|x| exp(x), &tensor(0.0), &tensor(3.0))?;
 /// assert_eq!((y.item::<f64>()?, dy.item::<f64>()?), (1.0, 3.0));
 /// # Ok::<(), extensor::Error>(())
@@ -283,7 +287,8 @@ impl<A: Tree, B: Tree> Linearized<A, B> {
 /// the derivative of the gradient along them, forward over reverse.
 ///
 /// ```
-/// use extensor::{autodiff::hvp, sum, tensor};
+/// use extensor::ops::sum;
+/// use extensor::{autodiff::hvp, tensor};
 /// let x = tensor([1.0, 2.0]);
 /// let hv = hvp(|x| sum(&(x * x * x), ..), &x, &tensor([1.0, 1.0]))?;
 /// assert_eq!(hv.to_vec::<f64>()?, [6.0, 12.0]);
@@ -304,7 +309,8 @@ pub fn hvp_reverse<A: Tree>(f: impl Fn(&A) -> Result<Tensor>, args: &A, tangents
 /// there are fewer of those.
 ///
 /// ```
-/// use extensor::{autodiff::jacobian, multiply, tensor};
+/// use extensor::ops::multiply;
+/// use extensor::{autodiff::jacobian, tensor};
 /// let j = jacobian(|x| multiply(x, x), &tensor([1.0, 2.0]))?;
 /// assert_eq!(j.to_vec::<f64>()?, [2.0, 0.0, 0.0, 4.0]);
 /// # Ok::<(), extensor::Error>(())
@@ -373,7 +379,8 @@ fn basis(x: &Tensor, k: usize) -> Result<Tensor> {
 /// `[argument…, argument…]`.
 ///
 /// ```
-/// use extensor::{autodiff::hessian, prod, tensor};
+/// use extensor::ops::prod;
+/// use extensor::{autodiff::hessian, tensor};
 /// let h = hessian(|x| prod(x, ..), &tensor([2.0, 3.0]))?;
 /// assert_eq!(h.to_vec::<f64>()?, [0.0, 1.0, 1.0, 0.0]);
 /// # Ok::<(), extensor::Error>(())

@@ -14,7 +14,8 @@ use crate::{Error, Key, Result, Tensor};
 ///
 /// ```
 /// use extensor::check::{Options, check_grad};
-/// use extensor::{autodiff::custom_vjp, exp, sin, sum, tensor, Tensor};
+/// use extensor::ops::{exp, sin, sum};
+/// use extensor::{autodiff::custom_vjp, tensor, Tensor};
 ///
 /// let x = tensor([0.3, -0.8]);
 /// let f = |x: &Tensor| exp(&sin(x)?);
@@ -119,7 +120,8 @@ pub(crate) fn inner(a: &[Tensor], b: &[Tensor]) -> (f64, f64) {
 ///
 /// ```
 /// use extensor::check::{Options, assert_grad};
-/// use extensor::{Tensor, exp, tensor};
+/// use extensor::ops::exp;
+/// use extensor::{Tensor, tensor};
 /// assert_grad(|x: &Tensor| exp(x), &tensor([0.5, -1.0]), &Options::named("exp"));
 /// ```
 #[track_caller]

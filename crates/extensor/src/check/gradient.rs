@@ -26,7 +26,8 @@ pub struct NumericalGradient {
 ///
 /// ```
 /// use extensor::check::{Options, numerical_gradient};
-/// use extensor::{square, tensor};
+/// use extensor::ops::square;
+/// use extensor::tensor;
 ///
 /// let cotangent = Some(tensor([1.0, 10.0]));
 /// let options = Options { cotangent, ..Options::default() };
@@ -69,7 +70,8 @@ pub fn numerical_gradient(
 ///
 /// ```
 /// use extensor::check::{Options, check_gradient};
-/// use extensor::{multiply, sin, sin_backward, tensor};
+/// use extensor::ops::{multiply, sin, sin_backward};
+/// use extensor::tensor;
 ///
 /// let x = [tensor([0.3, 1.1])];
 /// let report = check_gradient(
@@ -104,7 +106,8 @@ pub fn check_gradient(
 ///
 /// ```
 /// use extensor::check::{Options, assert_gradients_close};
-/// use extensor::{exp, exp_backward, tensor};
+/// use extensor::ops::{exp, exp_backward};
+/// use extensor::tensor;
 ///
 /// assert_gradients_close(
 ///     |x| exp(&x[0]),
@@ -132,7 +135,8 @@ pub fn assert_gradients_close(
 ///
 /// ```
 /// use extensor::check::{Options, check_gradients};
-/// use extensor::{cos, cos_backward, sin, sin_backward, tensor};
+/// use extensor::ops::{cos, cos_backward, sin, sin_backward};
+/// use extensor::tensor;
 ///
 /// let report = check_gradients(
 ///     |x| Ok(vec![sin(&x[0])?, cos(&x[0])?]),

@@ -3,7 +3,7 @@
 //! [`check_gradient`] checks an explicit pair of functions, [`check_grad`] whatever automatic
 //! differentiation can differentiate, and [`assert_gradients_close`] is its
 //! form for tests; [`suite`] holds every operation of the catalogue to everything that must be true
-//! of all of them. This module knows the [`Operation`](crate::Operation) trait and the catalogue. It
+//! of all of them. This module knows the [`Operation`](crate::ops::Operation) trait and the catalogue. It
 //! must not know any particular operation, and no tolerance in it depends on which one is checked.
 //!
 //! # How the comparison is made

@@ -6,7 +6,8 @@
 use super::Pairs;
 use super::gzip::Stream;
 use crate::io::fault;
-use crate::{DType, Error, Result, Tensor, cast};
+use crate::ops::cast;
+use crate::{DType, Error, Result, Tensor};
 use std::path::Path;
 
 const READ: &str = "csv::read";

@@ -4,8 +4,9 @@
 //! must not know where the images come from.
 
 use super::{Batch, Dataset, expect_indices};
+use crate::ops::cast;
 use crate::tensor::with_room;
-use crate::{DType, Error, Key, Result, Shape, Tensor, cast};
+use crate::{DType, Error, Key, Result, Shape, Tensor};
 
 const OP: &str = "Images";
 
@@ -76,7 +77,7 @@ impl Images {
         let classes = labels.iter().max().map_or(0, |&last| last as usize + 1);
         let mut values = with_room(OP, shape[1])?;
         values.resize(shape[1], table(0.0, 1.0));
-        let images = crate::reshape(&images.contiguous()?, &shape)?;
+        let images = crate::ops::reshape(&images.contiguous()?, &shape)?;
         Ok(Images { images, labels, classes, values, augment: Augment::default() })
     }
 

@@ -3,7 +3,8 @@
 //! Examples lie along the first axis. This module must not know what the numbers mean.
 
 use super::{Batch, Dataset, expect_indices};
-use crate::{Error, Key, Result, Tensor, take, tensor};
+use crate::ops::take;
+use crate::{Error, Key, Result, Tensor, tensor};
 use std::sync::Arc;
 
 /// Inputs and targets in two tensors, example by example along their first axes.

@@ -5,7 +5,8 @@
 
 use super::gzip::Stream;
 use super::{Batch, Dataset, expect_indices};
-use crate::{DType, Error, Key, Result, Tensor, slice};
+use crate::ops::slice;
+use crate::{DType, Error, Key, Result, Tensor};
 use std::path::Path;
 
 /// The longest text that is read: gzipped ones could be of any length.

@@ -3,10 +3,11 @@
 //! It knows how projections are cut into heads; who looks at whom is the operation's concern.
 
 use super::{Linear, bad, init};
-use crate::{AttentionOptions, DType, Error, Key, Result, Tensor, Tree, ops};
+use crate::ops::AttentionOptions;
+use crate::{DType, Error, Key, Result, Tensor, Tree, ops};
 
 /// Attention with several heads: queries, keys and values are projected, cut into heads, averaged by
-/// [`scaled_dot_product_attention`](crate::scaled_dot_product_attention) and projected again.
+/// [`scaled_dot_product_attention`](crate::ops::scaled_dot_product_attention) and projected again.
 ///
 /// Inputs are `[batch, length, size]`. The parameters are named, shaped and begun as PyTorch's; the
 /// mask is the operation's: `true` where a query may look at a key (PyTorch's layer has it the other

@@ -3,7 +3,8 @@
 //! They know shapes and how parameters begin; the arithmetic is that of the operations.
 
 use super::{bad, init};
-use crate::{ConvOptions, DType, Key, Pair, Result, Shape, Tensor, Tree, ops};
+use crate::ops::{ConvOptions, Pair};
+use crate::{DType, Key, Result, Shape, Tensor, Tree, ops};
 
 impl ConvOptions {
     /// An error unless the groups divide both numbers of channels.
@@ -35,10 +36,11 @@ fn kernel_sizes(op: &'static str, kernel: Pair) -> Result<[usize; 2]> {
     }
 }
 
-/// [`conv2d`](crate::conv2d) with a weight and a bias.
+/// [`conv2d`](crate::ops::conv2d) with a weight and a bias.
 ///
 /// ```
-/// use extensor::{ConvOptions, DType, Key, nn::Conv2d};
+/// use extensor::ops::ConvOptions;
+/// use extensor::{DType, Key, nn::Conv2d};
 /// let [a, b] = Key::new(1).split();
 /// let layer = Conv2d::with(a, 1, 6, 5, ConvOptions::new().padding(2))?;
 /// let y = layer.forward(&b.normal([2, 1, 28, 28], DType::F32)?)?;
@@ -91,10 +93,11 @@ impl Conv2d {
     }
 }
 
-/// [`conv1d`](crate::conv1d) with a weight and a bias.
+/// [`conv1d`](crate::ops::conv1d) with a weight and a bias.
 ///
 /// ```
-/// use extensor::{ConvOptions, DType, Key, nn::Conv1d};
+/// use extensor::ops::ConvOptions;
+/// use extensor::{DType, Key, nn::Conv1d};
 /// let [a, b] = Key::new(1).split();
 /// let layer = Conv1d::with(a, 3, 4, 5, ConvOptions::new().stride(2))?;
 /// let y = layer.forward(&b.normal([2, 3, 15], DType::F32)?)?;
@@ -146,10 +149,11 @@ impl Conv1d {
     }
 }
 
-/// [`conv_transpose2d`](crate::conv_transpose2d) with a weight and a bias.
+/// [`conv_transpose2d`](crate::ops::conv_transpose2d) with a weight and a bias.
 ///
 /// ```
-/// use extensor::{ConvOptions, DType, Key, nn::ConvTranspose2d};
+/// use extensor::ops::ConvOptions;
+/// use extensor::{DType, Key, nn::ConvTranspose2d};
 /// let [a, b] = Key::new(1).split();
 /// let layer = ConvTranspose2d::with(a, 3, 4, 2, ConvOptions::new().stride(2))?;
 /// let y = layer.forward(&b.normal([2, 3, 5, 5], DType::F32)?)?;

@@ -227,7 +227,8 @@ fn expect_spread(op: &'static str, parameter: &'static str, value: f64) -> Resul
 /// The vectors are orthonormalised one after the other in `f64`, twice each.
 ///
 /// ```
-/// use extensor::{DType, Key, matmul, nn::init, transpose};
+/// use extensor::ops::{matmul, transpose};
+/// use extensor::{DType, Key, nn::init};
 /// let w = init::orthogonal(Key::new(1), [2, 5], 1.0, DType::F64)?;
 /// let product = matmul(&w, &transpose(&w, None)?)?.to_vec::<f64>()?;
 /// assert!((product[0] - 1.0).abs() < 1e-14 && product[1].abs() < 1e-14);

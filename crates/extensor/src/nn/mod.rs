@@ -6,7 +6,8 @@
 //! ```
 //! use extensor::autodiff::{named_leaves, value_and_grad};
 //! use extensor::nn::{Mode, Model, models::Mlp};
-//! use extensor::{DType, Key, Reduce, cross_entropy, tensor};
+//! use extensor::ops::{Reduce, cross_entropy};
+//! use extensor::{DType, Key, tensor};
 //!
 //! let [a, b] = Key::new(1).split();
 //! let model = Mlp::new(a, &[4, 8, 3])?;
@@ -42,7 +43,8 @@ pub use simple::{
     Activation, AdaptiveAvgPool, AvgPool2d, Dropout, Flatten, GlobalAvgPool, MaxPool2d,
 };
 
-use crate::{CrossEntropyOptions, Key, Reduce, Result, Tensor, Tree, ops};
+use crate::ops::{CrossEntropyOptions, Reduce};
+use crate::{Key, Result, Tensor, Tree, ops};
 
 /// What a network is computed for: the only thing that makes layers such as dropout and batch
 /// normalisation behave in one way or the other.
@@ -100,7 +102,7 @@ impl<M> Output<M> {
     }
 }
 
-/// The mean [`cross_entropy`](crate::cross_entropy) of classes, for logits `[…, classes]` and targets
+/// The mean [`cross_entropy`](crate::ops::cross_entropy) of classes, for logits `[…, classes]` and targets
 /// `[…]` of a whole-number dtype with any axes before: what classifiers and language models minimise.
 ///
 /// ```

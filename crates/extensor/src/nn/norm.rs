@@ -3,9 +3,10 @@
 //! They know their parameters and running statistics; the arithmetic is that of the operations.
 
 use super::{Mode, bad};
-use crate::{BatchNormOptions, DType, Result, Shape, Tensor, Tree, ops};
+use crate::ops::BatchNormOptions;
+use crate::{DType, Result, Shape, Tensor, Tree, ops};
 
-/// [`batch_norm2d`](crate::batch_norm2d) with its parameters and running statistics: each channel of
+/// [`batch_norm2d`](crate::ops::batch_norm2d) with its parameters and running statistics: each channel of
 /// `[N, C, H, W]` or `[N, C]` normalised over the whole batch.
 ///
 /// In training the batch's own statistics are used, and the layer with new running statistics is
@@ -101,7 +102,7 @@ impl BatchNorm2d {
     }
 }
 
-/// [`layer_norm`](crate::layer_norm) with its parameters: the last axes normalised together.
+/// [`layer_norm`](crate::ops::layer_norm) with its parameters: the last axes normalised together.
 ///
 /// ```
 /// use extensor::{nn::LayerNorm, tensor};
@@ -140,7 +141,7 @@ impl LayerNorm {
     }
 }
 
-/// [`rms_norm`](crate::rms_norm) with its parameter: the last axes divided by their size.
+/// [`rms_norm`](crate::ops::rms_norm) with its parameter: the last axes divided by their size.
 ///
 /// ```
 /// use extensor::{nn::RMSNorm, tensor};
@@ -176,7 +177,7 @@ impl RMSNorm {
     }
 }
 
-/// [`group_norm`](crate::group_norm) with its parameters: groups of channels of `[N, C, …]`
+/// [`group_norm`](crate::ops::group_norm) with its parameters: groups of channels of `[N, C, …]`
 /// normalised together.
 ///
 /// ```

@@ -3,7 +3,8 @@
 //! Each is an operation and its settings, as a value that can stand in a list of layers.
 
 use super::Mode;
-use crate::{Approximate, Pair, PoolOptions, Result, Tensor, Tree, ops};
+use crate::ops::{Approximate, Pair, PoolOptions};
+use crate::{Result, Tensor, Tree, ops};
 
 /// A function of each number, or along an axis.
 ///
@@ -15,41 +16,41 @@ use crate::{Approximate, Pair, PoolOptions, Result, Tensor, Tree, ops};
 /// ```
 #[derive(Tree, Clone, Copy, Debug, PartialEq)]
 pub enum Activation {
-    /// [`relu`](crate::relu).
+    /// [`relu`](crate::ops::relu).
     Relu,
-    /// [`relu6`](crate::relu6).
+    /// [`relu6`](crate::ops::relu6).
     Relu6,
-    /// [`leaky_relu`](crate::leaky_relu) with this slope below 0.
+    /// [`leaky_relu`](crate::ops::leaky_relu) with this slope below 0.
     LeakyRelu(f64),
-    /// [`elu`](crate::elu) with this α.
+    /// [`elu`](crate::ops::elu) with this α.
     Elu(f64),
-    /// [`selu`](crate::selu).
+    /// [`selu`](crate::ops::selu).
     Selu,
-    /// [`gelu`](crate::gelu), exact.
+    /// [`gelu`](crate::ops::gelu), exact.
     Gelu,
-    /// [`gelu`](crate::gelu), approximated by a hyperbolic tangent.
+    /// [`gelu`](crate::ops::gelu), approximated by a hyperbolic tangent.
     GeluTanh,
-    /// [`swish`](crate::swish), also called SiLU.
+    /// [`swish`](crate::ops::swish), also called SiLU.
     Swish,
-    /// [`mish`](crate::mish).
+    /// [`mish`](crate::ops::mish).
     Mish,
-    /// [`hard_swish`](crate::hard_swish).
+    /// [`hard_swish`](crate::ops::hard_swish).
     HardSwish,
-    /// [`sigmoid`](crate::sigmoid).
+    /// [`sigmoid`](crate::ops::sigmoid).
     Sigmoid,
-    /// [`hard_sigmoid`](crate::hard_sigmoid).
+    /// [`hard_sigmoid`](crate::ops::hard_sigmoid).
     HardSigmoid,
-    /// [`log_sigmoid`](crate::log_sigmoid).
+    /// [`log_sigmoid`](crate::ops::log_sigmoid).
     LogSigmoid,
-    /// [`tanh`](crate::tanh).
+    /// [`tanh`](crate::ops::tanh).
     Tanh,
-    /// [`softplus`](crate::softplus).
+    /// [`softplus`](crate::ops::softplus).
     Softplus,
-    /// [`softsign`](crate::softsign).
+    /// [`softsign`](crate::ops::softsign).
     Softsign,
-    /// [`softmax`](crate::softmax) along this axis.
+    /// [`softmax`](crate::ops::softmax) along this axis.
     Softmax(i64),
-    /// [`log_softmax`](crate::log_softmax) along this axis.
+    /// [`log_softmax`](crate::ops::log_softmax) along this axis.
     LogSoftmax(i64),
 }
 
@@ -151,7 +152,7 @@ macro_rules! pooling {
 }
 
 pooling! {
-    /// [`maxpool2d`](crate::maxpool2d) and its settings.
+    /// [`maxpool2d`](crate::ops::maxpool2d) and its settings.
     ///
     /// ```
     /// use extensor::{nn::MaxPool2d, tensor};
@@ -163,7 +164,7 @@ pooling! {
 }
 
 pooling! {
-    /// [`avgpool2d`](crate::avgpool2d) and its settings.
+    /// [`avgpool2d`](crate::ops::avgpool2d) and its settings.
     ///
     /// ```
     /// use extensor::{nn::AvgPool2d, tensor};
@@ -174,7 +175,7 @@ pooling! {
     AvgPool2d, avgpool2d, "The average of each window."
 }
 
-/// [`global_avgpool2d`](crate::global_avgpool2d) as a layer: `[N, C, H, W]` to `[N, C, 1, 1]`.
+/// [`global_avgpool2d`](crate::ops::global_avgpool2d) as a layer: `[N, C, H, W]` to `[N, C, 1, 1]`.
 ///
 /// ```
 /// use extensor::{nn::GlobalAvgPool, tensor};
@@ -193,7 +194,7 @@ impl GlobalAvgPool {
     }
 }
 
-/// [`adaptive_avgpool2d`](crate::adaptive_avgpool2d) as a layer: planes brought to one size.
+/// [`adaptive_avgpool2d`](crate::ops::adaptive_avgpool2d) as a layer: planes brought to one size.
 ///
 /// ```
 /// use extensor::{nn::AdaptiveAvgPool, tensor};

@@ -187,8 +187,8 @@ pub static CATALOGUE: &[&Record] = &[
 /// The record of this name.
 ///
 /// ```
-/// assert_eq!(extensor::catalogue::find("exp")?.formula, "y = eˣ");
-/// assert!(extensor::catalogue::find("expp").is_err());
+/// assert_eq!(extensor::ops::catalogue::find("exp")?.formula, "y = eˣ");
+/// assert!(extensor::ops::catalogue::find("expp").is_err());
 /// # Ok::<(), extensor::Error>(())
 /// ```
 pub fn find(name: &str) -> Result<&'static Record> {

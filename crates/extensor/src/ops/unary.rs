@@ -31,8 +31,11 @@ macro_rules! unary {
     ) => {
         $(#[$doc])*
         ///
+        #[doc = concat!("`", $formula, "`, for ", $domain, "; derivative `", $derivative, "`.")]
+        #[doc = unary!(@conventions $($field: $setting,)*)]
+        ///
         /// ```
-        #[doc = concat!("let y = extensor::", stringify!($name), "(&extensor::tensor(", stringify!($at), "f64))?;")]
+        #[doc = concat!("let y = extensor::tensor(", stringify!($at), "f64).", stringify!($name), "()?;")]
         #[doc = concat!("assert!((y.item::<f64>()? - ", stringify!($value), "f64).abs() < 1e-15);")]
         /// # Ok::<(), extensor::Error>(())
         /// ```
@@ -119,6 +122,11 @@ macro_rules! unary {
             }
         };
     };
+    (@conventions) => { "" };
+    (@conventions conventions: $text:expr, $($rest:tt)*) => {
+        concat!("\nConventions: ", $text, ".")
+    };
+    (@conventions $field:ident: $setting:expr, $($rest:tt)*) => { unary!(@conventions $($rest)*) };
     (@formula number $Op:ident $x:ident [$f:expr]) => {
         impl NumberFormula<1> for $Op {
             #[inline(always)]

@@ -11,7 +11,8 @@
 //! ```
 //! use extensor::autodiff::value_and_grad;
 //! use extensor::optim::{Adam, Optimizer};
-//! use extensor::{square, subtract, sum, tensor};
+//! use extensor::ops::{square, subtract, sum};
+//! use extensor::tensor;
 //!
 //! let optimizer = Adam::new(0.1);
 //! let mut model = (tensor([3.0, -2.0]), tensor(0.5)); // any tree

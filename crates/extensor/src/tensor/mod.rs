@@ -42,7 +42,8 @@ use std::sync::Arc;
 /// the strides allow, reshaping give views of the same memory.
 ///
 /// ```
-/// use extensor::{DType, tensor, transpose};
+/// use extensor::ops::transpose;
+/// use extensor::{DType, tensor};
 ///
 /// let x = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// assert_eq!(x.shape(), [2, 3]);
@@ -146,7 +147,7 @@ impl Tensor {
     }
 
     /// Whether the tensor is being differentiated: whatever is done to it must go through
-    /// [`apply`](crate::operation::apply), or its gradient is lost.
+    /// [`apply`](crate::ops::operation::apply), or its gradient is lost.
     #[inline]
     pub fn is_traced(&self) -> bool {
         self.traced().is_some()

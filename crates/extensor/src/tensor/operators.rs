@@ -2,7 +2,7 @@
 //!
 //! The operators panic, at the caller's line, with the sentence that the named function would have
 //! returned as an error, as integer overflow does; where shapes come from outside, call
-//! [`add`](crate::add) and its siblings.
+//! [`add`](crate::ops::add) and its siblings.
 
 use crate::{DType, Result, Tensor, ops};
 use std::ops::{Add, Div, Mul, Neg, Sub};

@@ -94,7 +94,8 @@ impl Tensor {
     /// lie in row-major order (see [`contiguous`](Tensor::contiguous)).
     ///
     /// ```
-    /// use extensor::{tensor, transpose};
+    /// use extensor::ops::transpose;
+    /// use extensor::tensor;
     /// let x = tensor([[1.0, 2.0], [3.0, 4.0]]);
     /// assert_eq!(x.as_slice::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
     /// assert!(transpose(&x, None)?.as_slice::<f64>().is_err());

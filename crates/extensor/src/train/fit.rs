@@ -74,7 +74,8 @@ pub enum End {
 /// use extensor::data::{Loader, Pairs};
 /// use extensor::optim::{Schedule, Sgd};
 /// use extensor::train::{End, Measured, Plan, State, fit};
-/// use extensor::{DType, Key, Reduce, Tensor, linear, mean_squared_error};
+/// use extensor::ops::{Reduce, linear, mean_squared_error};
+/// use extensor::{DType, Key, Tensor};
 ///
 /// let [a, b, c] = Key::new(1).split();
 /// let x = a.normal([64, 3], DType::F32)?;

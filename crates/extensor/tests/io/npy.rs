@@ -1,6 +1,7 @@
 use crate::{Folder, fixture};
 use extensor::io::npy::{parse, parse_npz, read, read_npz, to_bytes, write, write_npz};
-use extensor::{DType, Key, Tensor, cast, tensor, transpose};
+use extensor::ops::{cast, transpose};
+use extensor::{DType, Key, Tensor, tensor};
 use std::collections::BTreeMap;
 
 const GRID: [f64; 6] = [0.0, 1.0, 2.0, 3.0, 4.0, 100.0];
@@ -56,7 +57,7 @@ fn every_dtype_shape_and_view_comes_back() {
         for (name, x) in [
             ("whole", x.clone()),
             ("turned", transpose(&x, None).unwrap()),
-            ("vector", extensor::reshape(&x, [60]).unwrap()),
+            ("vector", extensor::ops::reshape(&x, [60]).unwrap()),
             ("scalar", Tensor::ones([], dtype).unwrap()),
             ("none", Tensor::zeros([2, 0], dtype).unwrap()),
             ("axes", Tensor::ones(vec![1; 40], dtype).unwrap()),

@@ -1,7 +1,8 @@
 use crate::{Folder, fixture};
 use extensor::autodiff::named_leaves;
 use extensor::io::safetensors::{Contents, File, load, parse, save};
-use extensor::{DType, Error, Key, Result, Tensor, Tree, cast, tensor, transpose};
+use extensor::ops::{cast, transpose};
+use extensor::{DType, Error, Key, Result, Tensor, Tree, tensor};
 use std::collections::BTreeMap;
 
 #[derive(Tree, Clone)]
@@ -73,10 +74,10 @@ fn every_dtype_and_any_view_keeps_its_bits() {
     for dtype in DType::ALL {
         let x = cast(&x, dtype).unwrap();
         tensors.insert(format!("{dtype}.turned"), transpose(&x, None).unwrap());
-        tensors.insert(format!("{dtype}.part"), extensor::slice(&x, 0, 1, 3, 1).unwrap());
-        tensors.insert(format!("{dtype}.every"), extensor::slice(&x, 1, 5, None, -2).unwrap());
-        let one = extensor::slice(&x, 0, 0, 1, 1).unwrap();
-        tensors.insert(format!("{dtype}.wide"), extensor::broadcast_to(&one, [5, 6]).unwrap());
+        tensors.insert(format!("{dtype}.part"), extensor::ops::slice(&x, 0, 1, 3, 1).unwrap());
+        tensors.insert(format!("{dtype}.every"), extensor::ops::slice(&x, 1, 5, None, -2).unwrap());
+        let one = extensor::ops::slice(&x, 0, 0, 1, 1).unwrap();
+        tensors.insert(format!("{dtype}.wide"), extensor::ops::broadcast_to(&one, [5, 6]).unwrap());
         tensors.insert(format!("{dtype}.none"), Tensor::zeros([0, 3], dtype).unwrap());
         tensors.insert(format!("{dtype}.scalar"), Tensor::ones([], dtype).unwrap());
     }

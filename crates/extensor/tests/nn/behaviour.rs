@@ -4,14 +4,15 @@ use super::values::{filled, inputs, tokens};
 use extensor::autodiff::{leaves, value_and_grad_with_aux};
 use extensor::nn::models::{Gpt, GptConfig, LeNet5, Mlp, ResNet};
 use extensor::nn::*;
-use extensor::{ConvOptions, DType, Key, Tensor, tensor};
+use extensor::ops::ConvOptions;
+use extensor::{DType, Key, Tensor, tensor};
 
 fn key() -> Key {
     Key::new(5)
 }
 
 fn numbers(x: &Tensor) -> Vec<f64> {
-    extensor::cast(x, DType::F64).unwrap().to_vec().unwrap()
+    extensor::ops::cast(x, DType::F64).unwrap().to_vec().unwrap()
 }
 
 #[test]
@@ -163,8 +164,8 @@ fn a_sequence_returns_itself_with_new_statistics() {
 fn statistics_stay_in_their_dtype_whatever_is_computed_in() {
     let layer = BatchNorm2d::new(2).unwrap();
     for dtype in [DType::F16, DType::BF16, DType::F64] {
-        let x = extensor::cast(&inputs(0, &[5, 2]), dtype).unwrap();
-        let layer = extensor::autodiff::map_parameters(&layer, |x| extensor::cast(x, dtype));
+        let x = extensor::ops::cast(&inputs(0, &[5, 2]), dtype).unwrap();
+        let layer = extensor::autodiff::map_parameters(&layer, |x| extensor::ops::cast(x, dtype));
         let (y, next) = layer.unwrap().forward(&x, &Mode::Training(key())).unwrap();
         assert_eq!((y.dtype(), next.running_var.dtype()), (dtype, DType::F32));
     }

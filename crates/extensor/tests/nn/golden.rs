@@ -4,7 +4,8 @@ use super::values::{filled, inputs, tokens};
 use extensor::autodiff::named_leaves;
 use extensor::nn::models::{Gpt, GptConfig, LeNet5, Mlp, ResNet};
 use extensor::nn::*;
-use extensor::{ConvOptions, Key, Result, Tensor, Tree, multiply, stack, tensor};
+use extensor::ops::{ConvOptions, multiply, stack};
+use extensor::{Key, Result, Tensor, Tree, tensor};
 use serde_json::Value;
 
 fn key() -> Key {

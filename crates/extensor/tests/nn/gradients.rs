@@ -5,7 +5,8 @@ use super::values::{filled, inputs, tokens};
 use extensor::check::{Options, assert_grad};
 use extensor::nn::models::{Gpt, GptConfig, LeNet5, Mlp, ResNet};
 use extensor::nn::*;
-use extensor::{ConvOptions, Key, Result, Tensor, Tree};
+use extensor::ops::ConvOptions;
+use extensor::{Key, Result, Tensor, Tree};
 
 fn key() -> Key {
     Key::new(5)

@@ -3,7 +3,8 @@
 use extensor::nn::init::{self, Fan, Nonlinearity};
 use extensor::nn::models::{Gpt, GptConfig, ResNet};
 use extensor::nn::{Conv2d, ConvTranspose2d, Embedding, Linear, MultiHeadAttention};
-use extensor::{ConvOptions, DType, Error, Key, Result, Tensor, cast, matmul, reshape, transpose};
+use extensor::ops::{ConvOptions, cast, matmul, reshape, transpose};
+use extensor::{DType, Error, Key, Result, Tensor};
 
 fn values(x: &Tensor) -> Vec<f64> {
     cast(x, DType::F64).unwrap().to_vec().unwrap()

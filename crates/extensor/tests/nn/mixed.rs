@@ -10,7 +10,7 @@ use extensor::{DType, Key, Result, Tensor, tensor};
 fn model_and_tokens() -> Result<(Gpt, Tensor)> {
     let sizes = GptConfig { context: 256, layers: 6, heads: 6, width: 384, ..GptConfig::default() };
     let numbers: Vec<i64> = (0..2 * 256).map(|i| i * i % 65).collect();
-    Ok((Gpt::new(Key::new(30), sizes)?, extensor::reshape(&tensor(numbers), [2, 256])?))
+    Ok((Gpt::new(Key::new(30), sizes)?, extensor::ops::reshape(&tensor(numbers), [2, 256])?))
 }
 
 /// How far `found` is from `exact`, relative to its size: the root of the sum of squares.

@@ -1,7 +1,8 @@
 //! Weights and inputs that are made with the same formula here and in `tools/nn_golden.py`.
 
 use extensor::autodiff::Path;
-use extensor::{DType, Result, Shape, Tensor, Tree, multiply, tensor};
+use extensor::ops::multiply;
+use extensor::{DType, Result, Shape, Tensor, Tree, tensor};
 
 /// Numbers from −½ to ½ that depend on the seed and on their position.
 pub fn fill(seed: u32, shape: &[usize]) -> Tensor {

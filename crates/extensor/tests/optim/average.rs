@@ -2,8 +2,9 @@
 
 use crate::Model;
 use extensor::autodiff::named_leaves;
+use extensor::ops::cast;
 use extensor::optim::Ema;
-use extensor::{DType, Result, Tensor, cast, tensor};
+use extensor::{DType, Result, Tensor, tensor};
 use half::bf16;
 
 fn model(x: f64) -> Model {

@@ -2,8 +2,9 @@
 
 use crate::Model;
 use extensor::autodiff::grad;
+use extensor::ops::sum;
 use extensor::optim::{Adagrad, Adam, AdamW, Groups, Lion, Optimizer, RmsProp, Sgd};
-use extensor::{Result, Tensor, sum, tensor};
+use extensor::{Result, Tensor, tensor};
 
 fn model() -> Model {
     Model { weight: tensor([[1.0, 2.0]]), seen: tensor([3i64]), bias: tensor([4.0]) }

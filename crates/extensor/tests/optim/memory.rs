@@ -2,9 +2,10 @@
 
 use crate::Model;
 use extensor::autodiff::{leaves, map_parameters, named_leaves, value_and_grad};
+use extensor::ops::{broadcast_to, cast, transpose};
+use extensor::ops::{linear, mean, square};
 use extensor::optim::{Adagrad, Adam, AdamW, Lion, Optimizer, RmsProp, Sgd, State};
-use extensor::{DType, Key, Result, Tensor, Tree, broadcast_to, cast, tensor, threads, transpose};
-use extensor::{linear, mean, square};
+use extensor::{DType, Key, Result, Tensor, Tree, tensor, threads};
 
 fn optimisers<T: Tree>() -> Vec<Box<dyn Optimizer<T>>> {
     vec![

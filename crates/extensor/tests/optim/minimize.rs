@@ -1,9 +1,11 @@
 //! L-BFGS and Newton-CG.
 
 use crate::Model;
+use extensor::ops::slice;
+use extensor::ops::{add, cosh, log, mean, multiply, square, subtract, sum};
 use extensor::optim::{Lbfgs, Minimum, NewtonCg, Stop};
-use extensor::{DType, Result, Tensor, add, cosh, log, mean, multiply, square, subtract, sum};
-use extensor::{slice, tensor};
+use extensor::tensor;
+use extensor::{DType, Result, Tensor};
 
 /// Rosenbrock's function, `Σ 100(xᵢ₊₁ − xᵢ²)² + (1 − xᵢ)²`, minimal where all are 1.
 fn rosenbrock(x: &Tensor) -> Result<Tensor> {
@@ -59,7 +61,7 @@ fn a_tree_is_minimised_and_its_buffers_stay() -> Result<()> {
         bias: tensor([0.7]),
     };
     let f = |m: &Model| {
-        let weight = extensor::cast(&cosh(&m.weight)?, DType::F64)?;
+        let weight = extensor::ops::cast(&cosh(&m.weight)?, DType::F64)?;
         add(&sum(&weight, ..)?, &mean(&square(&subtract(&m.bias, &tensor(2.0))?)?, ..)?)
     };
     for minimum in [

@@ -2,8 +2,9 @@
 
 use crate::{Model, golden, number};
 use extensor::autodiff::value_and_grad;
+use extensor::ops::{linear, log1p, square, subtract, sum, tanh};
 use extensor::optim::{Adagrad, Adam, AdamW, Groups, Lion, Optimizer, RmsProp, Sgd};
-use extensor::{DType, Result, Tensor, linear, log1p, square, subtract, sum, tanh, tensor};
+use extensor::{DType, Result, Tensor, tensor};
 use serde_json::Value;
 
 type Any = Box<dyn Optimizer<Model>>;
@@ -47,9 +48,9 @@ fn optimiser(name: &str) -> Any {
 
 fn start(dtype: DType) -> Result<Model> {
     Ok(Model {
-        weight: extensor::cast(&tensor([[0.3, -0.8, 0.5], [-0.2, 0.7, -0.4]]), dtype)?,
+        weight: extensor::ops::cast(&tensor([[0.3, -0.8, 0.5], [-0.2, 0.7, -0.4]]), dtype)?,
         seen: tensor([7i64, 8]),
-        bias: extensor::cast(&tensor([0.1, -0.6]), dtype)?,
+        bias: extensor::ops::cast(&tensor([0.1, -0.6]), dtype)?,
     })
 }
 
@@ -126,7 +127,7 @@ fn clipping_in_the_optimiser_is_clipping_before_it() -> Result<()> {
         let (mut state_a, mut state_b) = (fused.init(&a)?, plain.init(&b)?);
         for step in 1..20 {
             let grads = given(step)?;
-            let cast = |x: &Tensor| extensor::cast(x, dtype);
+            let cast = |x: &Tensor| extensor::ops::cast(x, dtype);
             let grads = extensor::autodiff::map_parameters(&grads, cast)?;
             let (clipped, norm) = clip_grad_norm(&clip_grad_value(&grads, 1.5)?, 0.7)?;
             (a, state_a) = fused.update(a, &grads, state_a)?;

@@ -5,7 +5,7 @@ use crate::draw::Draw;
 use crate::generate;
 use crate::reference::{Call, Reference, reduced};
 use extensor::DType;
-use extensor::params::Params;
+use extensor::ops::params::Params;
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 pub const REFERENCE: Reference = Reference {

@@ -4,7 +4,7 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::reference::{Call, Reference};
 use extensor::DType;
-use extensor::params::Params;
+use extensor::ops::params::Params;
 
 pub const REFERENCE: Reference =
     Reference { names: &["scaled_dot_product_attention"], draw, forward, backward };

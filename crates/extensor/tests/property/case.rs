@@ -5,8 +5,8 @@ use crate::array::{Array, Expected, Wanted, round_to, unravel};
 use crate::draw::{Draw, Plan};
 use crate::generate;
 use crate::reference::{self, Call};
-use extensor::operation::{self, Operation};
-use extensor::record::Record;
+use extensor::ops::operation::{self, Operation};
+use extensor::ops::record::Record;
 use extensor::{DType, Key, Result, Tensor, threads};
 
 /// A result, or a sentence that says what went wrong.

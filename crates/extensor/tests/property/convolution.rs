@@ -4,7 +4,7 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::reference::{Call, Reference};
 use extensor::DType;
-use extensor::params::{Params, Value};
+use extensor::ops::params::{Params, Value};
 
 pub const REFERENCE: Reference =
     Reference { names: &["conv2d", "conv1d", "conv_transpose2d"], draw, forward, backward };

@@ -1,8 +1,9 @@
 //! Random shapes, values and memory layouts, all from one key.
 
 use crate::array::{Array, Values, ravel, round_to, tensor_of, unravel, walk};
-use extensor::params::Params;
-use extensor::{DType, Key, Tensor, catalogue};
+use extensor::ops::catalogue;
+use extensor::ops::params::Params;
+use extensor::{DType, Key, Tensor};
 
 /// Draws numbers from a key, one after the other.
 pub struct Draw {

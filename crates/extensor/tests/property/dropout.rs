@@ -4,7 +4,7 @@ use crate::array::{Array, Expected, Near, Wanted, half_ulp, ravel_broadcast, wal
 use crate::draw::Draw;
 use crate::reference::{Call, Reference};
 use extensor::DType;
-use extensor::params::Params;
+use extensor::ops::params::Params;
 
 pub const REFERENCE: Reference =
     Reference { names: &["dropout", "dropout2d"], draw, forward, backward };

@@ -6,8 +6,8 @@ use crate::pointwise::{self, Takes};
 use crate::reference::{self, Call};
 use crate::{movement_calls, reduction};
 use extensor::DType;
-use extensor::params::Params;
-use extensor::record::Record;
+use extensor::ops::params::Params;
+use extensor::ops::record::Record;
 
 /// Values at which elementwise operations are likely to be wrong.
 const WILD: [f64; 20] = [

@@ -4,7 +4,7 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::reference::{Call, Reference, summed};
 use extensor::DType;
-use extensor::params::{Params, Value};
+use extensor::ops::params::{Params, Value};
 
 pub const REFERENCE: Reference = Reference {
     names: &[

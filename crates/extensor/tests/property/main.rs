@@ -27,8 +27,8 @@ mod sorting;
 mod unary;
 
 use case::Case;
-use extensor::catalogue::CATALOGUE;
-use extensor::record::{Family, Record};
+use extensor::ops::catalogue::CATALOGUE;
+use extensor::ops::record::{Family, Record};
 
 fn setting(name: &str, default: u64) -> u64 {
     let given = std::env::var(name).ok().and_then(|v| v.parse().ok());

@@ -4,7 +4,7 @@
 use crate::array::*;
 use crate::reference::{Call, index, summed, summed_in_turn};
 use crate::scatter;
-use extensor::params::Value;
+use extensor::ops::params::Value;
 
 pub const NAMES: [&str; 23] = [
     "reshape",

@@ -4,7 +4,7 @@ use crate::array::{Array, Values};
 use crate::draw::Draw;
 use crate::generate::{anything_promoting, axis, signed};
 use extensor::DType;
-use extensor::params::Params;
+use extensor::ops::params::Params;
 
 fn sizes(shape: &[usize]) -> Vec<i64> {
     shape.iter().map(|&n| n as i64).collect()

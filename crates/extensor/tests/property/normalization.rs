@@ -5,7 +5,7 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::reference::{Call, Reference, summed};
 use extensor::DType;
-use extensor::params::Params;
+use extensor::ops::params::Params;
 
 pub const REFERENCE: Reference = Reference {
     names: &["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm2d"],

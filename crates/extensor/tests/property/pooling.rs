@@ -4,7 +4,7 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::reference::{Call, Reference, summed};
 use extensor::DType;
-use extensor::params::Params;
+use extensor::ops::params::Params;
 
 pub const REFERENCE: Reference = Reference {
     names: &["maxpool2d", "avgpool2d", "global_avgpool2d", "adaptive_avgpool2d"],

@@ -7,7 +7,7 @@ use crate::pointwise::{self, Context, Pointwise};
 use crate::{activation, attention, bits, convolution, dropout, loss, normalization, pooling};
 use crate::{matrix, movement, reduction, sorting};
 use extensor::DType;
-use extensor::params::{Params, Value};
+use extensor::ops::params::{Params, Value};
 
 /// A call of an operation.
 #[derive(Clone, Debug)]

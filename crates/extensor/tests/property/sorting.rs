@@ -5,7 +5,7 @@ use crate::draw::Draw;
 use crate::generate::axis;
 use crate::reference::{Call, Reference};
 use extensor::DType;
-use extensor::params::{Params, Value};
+use extensor::ops::params::{Params, Value};
 
 pub const REFERENCE: Reference =
     Reference { names: &["sort", "argsort", "searchsorted"], draw, forward, backward };

@@ -5,9 +5,10 @@ mod indexing;
 mod joining;
 mod views;
 
-use extensor::operation::{apply, backward, forward_derivative};
-use extensor::record::Family;
-use extensor::samples::{Bad, Sample, Sampler};
+use extensor::ops::operation::{apply, backward, forward_derivative};
+use extensor::ops::record::Family;
+use extensor::ops::samples::{Bad, Sample, Sampler};
+use extensor::ops::*;
 use extensor::*;
 
 fn records() -> impl Iterator<Item = &'static record::Record> {

@@ -1,6 +1,7 @@
 //! Comparing tensors.
 
-use extensor::{DType, Difference, Tensor, Tolerance, tensor, transpose};
+use extensor::ops::transpose;
+use extensor::{DType, Difference, Tensor, Tolerance, tensor};
 
 #[test]
 fn a_tolerance_is_relative_to_what_is_wanted_plus_absolute() {

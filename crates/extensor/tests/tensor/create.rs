@@ -1,6 +1,7 @@
 //! Making tensors.
 
-use extensor::{DType, Tensor, slice, tensor, transpose};
+use extensor::ops::{slice, transpose};
+use extensor::{DType, Tensor, tensor};
 use half::{bf16, f16};
 
 #[test]

@@ -1,7 +1,8 @@
 //! What is refused: always an error with one sentence, never a panic, in the release build too.
 
-use extensor::params::Params;
-use extensor::{DType, Error, Key, Result, Tensor, catalogue, operation, tensor};
+use extensor::ops::params::Params;
+use extensor::ops::{catalogue, operation};
+use extensor::{DType, Error, Key, Result, Tensor, tensor};
 use std::collections::BTreeSet;
 
 const F32: DType = DType::F32;
@@ -49,11 +50,11 @@ fn refused() -> Vec<(Result<Tensor>, &'static str)> {
         (Tensor::ones([1 << 45], DType::F64), "ones: no memory for 281474976710656 bytes"),
         (Tensor::zeros([1 << 45], DType::F64), "zeros: no memory for 281474976710656 bytes"),
         (
-            extensor::broadcast_to(&vector, [1i64 << 40, 1 << 40, 3]),
+            extensor::ops::broadcast_to(&vector, [1i64 << 40, 1 << 40, 3]),
             "broadcast_to: shape [1099511627776, 1099511627776, 3] has more elements than memory can address",
         ),
         (
-            extensor::tile(&vector, [i64::MAX]),
+            extensor::ops::tile(&vector, [i64::MAX]),
             "tile: shape [18446744073709551615] has more elements than memory can address",
         ),
         // numbers of values
@@ -66,23 +67,23 @@ fn refused() -> Vec<(Result<Tensor>, &'static str)> {
             "from_slice: 0 values do not fill shape [], which has 1",
         ),
         (
-            extensor::reshape(&matrix, [4, 2]),
+            extensor::ops::reshape(&matrix, [4, 2]),
             "reshape: x has shape [2, 3], expected 8 elements to fill [4, 2]",
         ),
         (
-            extensor::reshape(&matrix, [-1, -1]),
+            extensor::ops::reshape(&matrix, [-1, -1]),
             "reshape: shape is [-1, -1], expected at most one -1",
         ),
         (
-            extensor::reshape(&matrix, [-2, 3]),
+            extensor::ops::reshape(&matrix, [-2, 3]),
             "reshape: shape is [-2, 3], expected sizes of at least 0",
         ),
         (
-            extensor::reshape(&matrix, [i64::MAX, 4]),
+            extensor::ops::reshape(&matrix, [i64::MAX, 4]),
             "reshape: shape [9223372036854775807, 4] has more elements than memory can address",
         ),
         (
-            extensor::broadcast_to(&vector, [-1, 3]),
+            extensor::ops::broadcast_to(&vector, [-1, 3]),
             "broadcast_to: shape is [-1, 3], expected sizes of at least 0",
         ),
         // parameters
@@ -124,74 +125,83 @@ fn refused() -> Vec<(Result<Tensor>, &'static str)> {
         ),
         (Key::new(1).integers([2], 0), "integers: high is 0, expected a number from 1 to 2^63 - 1"),
         (
-            extensor::slice(&vector, 0, 0, 2, 0),
+            extensor::ops::slice(&vector, 0, 0, 2, 0),
             "slice: step is 0, expected a whole number other than 0",
         ),
         (
-            extensor::pad(&vector, [(-1, 0)], 0.0),
+            extensor::ops::pad(&vector, [(-1, 0)], 0.0),
             "pad: pads is [(-1, 0)], expected numbers of at least 0",
         ),
         // axes and indices
-        (extensor::sum(&matrix, [2]), "sum: axis 2 is out of range for 2 dimensions"),
-        (extensor::sum(&matrix, [0, -2]), "sum: axis -2 is named twice"),
-        (extensor::transpose(&matrix, [0, 0]), "transpose: axis 0 is named twice"),
+        (extensor::ops::sum(&matrix, [2]), "sum: axis 2 is out of range for 2 dimensions"),
+        (extensor::ops::sum(&matrix, [0, -2]), "sum: axis -2 is named twice"),
+        (extensor::ops::transpose(&matrix, [0, 0]), "transpose: axis 0 is named twice"),
         (
-            extensor::flip(&matrix, [i64::MIN]),
+            extensor::ops::flip(&matrix, [i64::MIN]),
             "flip: axis -9223372036854775808 is out of range for 2 dimensions",
         ),
-        (extensor::cumsum(&zeros(&[]), 0), "cumsum: axis 0 is out of range for 0 dimensions"),
+        (extensor::ops::cumsum(&zeros(&[]), 0), "cumsum: axis 0 is out of range for 0 dimensions"),
         (
-            extensor::take(&vector, &tensor([3i64]), 0),
+            extensor::ops::take(&vector, &tensor([3i64]), 0),
             "take: index 3 is out of range for axis 0 of size 3",
         ),
         (
-            extensor::take(&vector, &tensor([u64::MAX]), 0),
+            extensor::ops::take(&vector, &tensor([u64::MAX]), 0),
             "take: index 9223372036854775807 is out of range for axis 0 of size 3",
         ),
         (
-            extensor::embedding(&matrix, &tensor([-1i8])),
+            extensor::ops::embedding(&matrix, &tensor([-1i8])),
             "embedding: index -1 is out of range for axis 0 of size 2",
         ),
         (value(matrix.get(&[1, 3])), "get: index 3 is out of range for axis 1 of size 3"),
         (value(matrix.get(&[1])), "get: index is [1], expected 2 numbers, one for each axis"),
         (value(matrix.item()), "item: the tensor has shape [2, 3], expected one element"),
         (
-            extensor::max_reduce(&zeros(&[0, 3]), [0]),
+            extensor::ops::max_reduce(&zeros(&[0, 3]), [0]),
             "max_reduce: there is no such element in an empty axis (shape [0, 3])",
         ),
         // dtypes
         (value(ints.item()), "item: the tensor has dtype i64, expected f32"),
-        (extensor::add(&vector, &ints), "add: dtypes f32 and i64 do not mix; cast one of them"),
         (
-            extensor::add(&tensor([1u64]), &tensor([1i8])),
+            extensor::ops::add(&vector, &ints),
+            "add: dtypes f32 and i64 do not mix; cast one of them",
+        ),
+        (
+            extensor::ops::add(&tensor([1u64]), &tensor([1i8])),
             "add: dtypes u64 and i8 do not mix; cast one of them",
         ),
-        (extensor::add(&mask, &mask), "add: a has dtype bool, expected a number type (not bool)"),
-        (extensor::exp(&ints), "exp: x has dtype i64, expected a float type (f16, bf16, f32, f64)"),
-        (extensor::logical_not(&vector), "logical_not: x has dtype f32, expected bool"),
         (
-            extensor::floor_divide(&ints, &tensor(0i64)),
+            extensor::ops::add(&mask, &mask),
+            "add: a has dtype bool, expected a number type (not bool)",
+        ),
+        (
+            extensor::ops::exp(&ints),
+            "exp: x has dtype i64, expected a float type (f16, bf16, f32, f64)",
+        ),
+        (extensor::ops::logical_not(&vector), "logical_not: x has dtype f32, expected bool"),
+        (
+            extensor::ops::floor_divide(&ints, &tensor(0i64)),
             "floor_divide: a whole number is divided by zero",
         ),
         (
-            extensor::power(&ints, &tensor(-1i64)),
+            extensor::ops::power(&ints, &tensor(-1i64)),
             "power: exponent is below 0 somewhere, expected none below 0, the base being of dtype i64",
         ),
         // shapes that do not fit
         (
-            extensor::add(&vector, &zeros(&[2])),
+            extensor::ops::add(&vector, &zeros(&[2])),
             "add: shapes [3] and [2] do not broadcast: each pair of sizes, from the last axis on, must be equal or one of them 1",
         ),
         (
-            extensor::matmul(&matrix, &matrix),
+            extensor::ops::matmul(&matrix, &matrix),
             "matmul: b has shape [2, 3], expected 3 rows, as many as a of shape [2, 3] has columns",
         ),
         (
-            extensor::exp_backward(&vector, &matrix),
+            extensor::ops::exp_backward(&vector, &matrix),
             "exp_backward: grad_output has shape [3], expected [2, 3]",
         ),
         (
-            extensor::exp_backward(&ints, &vector),
+            extensor::ops::exp_backward(&ints, &vector),
             "exp_backward: grad_output has dtype i64, expected f32",
         ),
         // by name
@@ -295,7 +305,7 @@ fn a_sentence_has_one_line_and_names_its_operation_first() {
 #[test]
 fn every_operation_refuses_what_its_record_says_it_must() {
     for record in catalogue::CATALOGUE {
-        let mut bad = extensor::samples::Bad::default();
+        let mut bad = extensor::ops::samples::Bad::default();
         (record.errors)(&mut bad);
         for call in bad.finish() {
             let inputs: Vec<&Tensor> = call.inputs.iter().collect();

@@ -31,9 +31,9 @@ fn a_third_dimension_is_set_off_by_a_blank_line() {
 
 #[test]
 fn a_views_elements_are_shown_in_its_order() {
-    let x = extensor::transpose(&tensor([[1, 20], [3, 4]]), None).unwrap();
+    let x = extensor::ops::transpose(&tensor([[1, 20], [3, 4]]), None).unwrap();
     assert_eq!(x.to_string(), "[[ 1,  3],\n [20,  4]]  i32[2, 2]");
-    let row = extensor::broadcast_to(&tensor([1.5f32]), [3]).unwrap();
+    let row = extensor::ops::broadcast_to(&tensor([1.5f32]), [3]).unwrap();
     assert_eq!(row.to_string(), "[1.5, 1.5, 1.5]  f32[3]");
 }
 
@@ -57,7 +57,7 @@ fn infinities_and_the_largest_whole_numbers_are_shown_in_full() {
 #[test]
 fn tensors_of_any_size_and_number_of_axes_are_short() {
     let shown =
-        |shape: &[usize]| extensor::broadcast_to(&tensor(1.0f32), shape).unwrap().to_string();
+        |shape: &[usize]| extensor::ops::broadcast_to(&tensor(1.0f32), shape).unwrap().to_string();
     assert_eq!(
         Tensor::zeros([1 << 40, 0], DType::F32).unwrap().to_string(),
         "[]  f32[1099511627776, 0]"

@@ -1,6 +1,7 @@
 //! Reading tensors back.
 
-use extensor::{DType, Tensor, broadcast_to, flip, slice, tensor, transpose};
+use extensor::ops::{broadcast_to, flip, slice, transpose};
+use extensor::{DType, Tensor, tensor};
 
 #[test]
 fn elements_are_read_in_row_major_order_whatever_the_layout() {
@@ -59,7 +60,7 @@ fn empty_tensors_are_read_as_nothing() {
 #[test]
 fn iterators_cross_their_pieces_without_a_seam() {
     let x = Tensor::arange(0.0, 3000.0, 1.0, DType::I32).unwrap();
-    let x = extensor::reshape(&x, [50, 60]).unwrap();
+    let x = extensor::ops::reshape(&x, [50, 60]).unwrap();
     let turned: Vec<i32> = transpose(&x, None).unwrap().to_vec().unwrap();
     let want = (0..3000).map(|k| k % 50 * 60 + k / 50);
     assert!(turned.into_iter().eq(want));
@@ -67,7 +68,7 @@ fn iterators_cross_their_pieces_without_a_seam() {
 
 #[test]
 fn more_elements_than_there_is_memory_for_are_not_read() {
-    let x = extensor::broadcast_to(&Tensor::scalar(1.0), [1usize << 45]).unwrap();
+    let x = extensor::ops::broadcast_to(&Tensor::scalar(1.0), [1usize << 45]).unwrap();
     assert!(matches!(x.to_vec::<f64>(), Err(extensor::Error::OutOfMemory { op: "to_vec", .. })));
     assert!(matches!(x.copied(), Err(extensor::Error::OutOfMemory { .. })));
 }

@@ -1,6 +1,7 @@
 //! Shapes and axes.
 
-use extensor::{DType, Error, Shape, Tensor, add, sum};
+use extensor::ops::{add, sum};
+use extensor::{DType, Error, Shape, Tensor};
 
 fn zeros(shape: &[usize]) -> Tensor {
     Tensor::zeros(shape, DType::F32).unwrap()

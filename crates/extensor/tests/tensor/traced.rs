@@ -4,8 +4,9 @@ use extensor::autodiff::{checkpoint, custom_vjp, grad, hessian, jvp, stop_gradie
 use extensor::check::{Options, check_grad};
 use extensor::gradients::{all_finite, clip_grad_norm};
 use extensor::io::{npy, safetensors};
+use extensor::ops::{greater, multiply, sum, unique};
 use extensor::optim::{Lbfgs, NewtonCg};
-use extensor::{Error, Result, Tensor, Tolerance, greater, multiply, sum, tensor, unique};
+use extensor::{Error, Result, Tensor, Tolerance, tensor};
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 
@@ -90,8 +91,8 @@ fn questions_shapes_and_messages_may_look_at_a_traced_tensor() {
         assert!(format!("{x} {x:?} {x:.2}").contains("3.00"));
         assert!(x.allclose(x, Tolerance::EXACT) && all_finite(x)?);
         assert!(greater(x, &tensor(0.0))?.to_vec::<bool>()?.iter().all(|&b| b));
-        assert_eq!(extensor::argmax(x, 0)?.item::<i64>()?, 1);
-        assert_eq!(extensor::nonzero(x)?[0].to_vec::<i64>()?, [0, 1]);
+        assert_eq!(extensor::ops::argmax(x, 0)?.item::<i64>()?, 1);
+        assert_eq!(extensor::ops::nonzero(x)?[0].to_vec::<i64>()?, [0, 1]);
         sum(&(x * x), ..)
     };
     assert_eq!(grad(f, &x).unwrap().to_vec::<f64>().unwrap(), [6.0, 8.0]);

@@ -22,8 +22,8 @@ mod subject;
 mod sweep;
 
 use super::suite::{Build, Log, Outcome, matches};
-use crate::catalogue::CATALOGUE;
-use crate::record::Record;
+use crate::ops::catalogue::CATALOGUE;
+use crate::ops::record::Record;
 use crate::{DType, Error, Result};
 use std::time::Instant;
 use subject::Subject;

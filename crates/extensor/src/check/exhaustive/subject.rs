@@ -2,10 +2,11 @@
 
 use crate::check::nested::{Mode, nested};
 use crate::check::suite::{Build, samples};
-use crate::operation::{apply_one, backward};
-use crate::params::Params;
-use crate::record::{Class, Count, Record};
-use crate::{DType, Error, Operation, Result, Tensor, ops};
+use crate::ops::Operation;
+use crate::ops::operation::{apply_one, backward};
+use crate::ops::params::Params;
+use crate::ops::record::{Class, Count, Record};
+use crate::{DType, Error, Result, Tensor, ops};
 use std::fmt;
 
 /// Whether an operation works on each number by itself.

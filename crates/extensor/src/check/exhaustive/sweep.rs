@@ -4,7 +4,7 @@ use super::subject::Subject;
 use super::{fail, records};
 use crate::check::nested::Mode;
 use crate::check::units::{floor, ulp};
-use crate::record::Record;
+use crate::ops::record::Record;
 use crate::{DType, Error, Result, Tensor};
 use extensor_kernels::par::{threads, with_threads};
 use std::fmt::Write as _;

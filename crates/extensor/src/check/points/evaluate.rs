@@ -2,8 +2,9 @@
 
 use super::table::{Case, Form, Point};
 use crate::check::nested::{Mode, nested};
-use crate::operation::apply_one;
-use crate::{DType, Operation, Result, Tensor, ops};
+use crate::ops::Operation;
+use crate::ops::operation::apply_one;
+use crate::{DType, Result, Tensor, ops};
 
 /// The orders in which to differentiate `times[0]` times by the first number and `times[1]` times by
 /// the second.

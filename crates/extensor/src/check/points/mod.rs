@@ -34,8 +34,8 @@ mod table;
 
 use super::nested::Mode;
 use super::suite::{Build, Log, Outcome, matches};
-use crate::catalogue::CATALOGUE;
-use crate::record::{Class, Record};
+use crate::ops::catalogue::CATALOGUE;
+use crate::ops::record::{Class, Record};
 use crate::{DType, Error, Result};
 use std::time::Instant;
 use table::{Case, Form};

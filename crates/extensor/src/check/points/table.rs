@@ -1,8 +1,8 @@
 //! The table of points and answers, as `tools/points.py` writes it.
 
-use crate::catalogue;
-use crate::params::{Params, Value};
-use crate::record::Record;
+use crate::ops::catalogue;
+use crate::ops::params::{Params, Value};
+use crate::ops::record::Record;
 use crate::{DType, Error, Result};
 use flate2::read::GzDecoder;
 use std::fmt;

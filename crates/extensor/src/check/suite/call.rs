@@ -1,9 +1,9 @@
 //! Calling operations.
 
 use super::Verdict;
-use crate::operation::{self, Operation, apply};
-use crate::record::Class;
-use crate::samples::Sample;
+use crate::ops::operation::{self, Operation, apply};
+use crate::ops::record::Class;
+use crate::ops::samples::Sample;
 use crate::{DType, Result, Tensor, ops};
 
 /// The operation's outputs.

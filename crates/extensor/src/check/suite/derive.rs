@@ -2,8 +2,8 @@
 //! operation's own: where formulas that select, compare, divide or overflow are most often wrong, and
 //! random numbers of about 1 never are.
 
-use crate::record::Record;
-use crate::samples::Sample;
+use crate::ops::record::Record;
+use crate::ops::samples::Sample;
 use crate::{Result, Tensor};
 
 /// What becomes of a number at a place; `other` is what the first input has there, if it has the

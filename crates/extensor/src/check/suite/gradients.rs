@@ -7,9 +7,9 @@ use crate::check::function::inner;
 use crate::check::gradient::{self, check_pair};
 use crate::check::prepare::random_like;
 use crate::check::{Arrangement, Mode, Options, Problem, Report, Step};
-use crate::operation::{Operation, forward_derivative, input_name};
-use crate::record::Record;
-use crate::samples::Sample;
+use crate::ops::operation::{Operation, forward_derivative, input_name};
+use crate::ops::record::Record;
+use crate::ops::samples::Sample;
 use crate::{Key, Result, Tensor, ops};
 
 pub(super) fn check(

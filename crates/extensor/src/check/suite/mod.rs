@@ -21,11 +21,12 @@ mod special;
 mod values;
 
 use super::Step;
-use crate::catalogue::CATALOGUE;
-use crate::params::Params;
-use crate::record::{Family, Record};
-use crate::samples::{Sample, Sampler};
-use crate::{DType, Error, Key, Operation, Result};
+use crate::ops::Operation;
+use crate::ops::catalogue::CATALOGUE;
+use crate::ops::params::Params;
+use crate::ops::record::{Family, Record};
+use crate::ops::samples::{Sample, Sampler};
+use crate::{DType, Error, Key, Result};
 use extensor_kernels::par::{threads, with_threads};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -7,9 +7,9 @@ use super::{Log, Verdict};
 use crate::autodiff::{jvp, vjp};
 use crate::check::bits::bit_differences;
 use crate::check::prepare::random_like;
-use crate::operation::{Operation, apply, forward_derivative, input_name};
-use crate::record::Needs;
-use crate::samples::Sample;
+use crate::ops::operation::{Operation, apply, forward_derivative, input_name};
+use crate::ops::record::Needs;
+use crate::ops::samples::Sample;
 use crate::{DType, Key, Result, Tensor, ops};
 
 /// An operation as a function of the inputs that it can be differentiated by.

@@ -8,9 +8,9 @@
 
 use crate::check::bits::bit_difference;
 use crate::check::prepare::signed;
-use crate::operation::Operation;
-use crate::record::Class;
-use crate::samples::Sample;
+use crate::ops::operation::Operation;
+use crate::ops::record::Class;
+use crate::ops::samples::Sample;
 use crate::tensor::unravel;
 use crate::{DType, Key, Result, Tensor};
 

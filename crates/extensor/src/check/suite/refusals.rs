@@ -2,10 +2,10 @@
 
 use super::call::{backward, forward, results, wanted};
 use super::{Build, Log, Verdict};
-use crate::operation::{Operation, input_name};
-use crate::params::Params;
-use crate::record::Record;
-use crate::samples::{Bad, Sample};
+use crate::ops::operation::{Operation, input_name};
+use crate::ops::params::Params;
+use crate::ops::record::Record;
+use crate::ops::samples::{Bad, Sample};
 use crate::{DType, Error, Result, Shape, Tensor};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -74,7 +74,7 @@ fn bad_calls(log: &mut Log, record: &'static Record) {
     }
     attempt(&[], &Params::new(), &[name.clone(), "got inputs".into()]);
     let unknown = Params::new().with("no such parameter", 1);
-    let mut sampler = crate::samples::Sampler::new(crate::Key::new(0));
+    let mut sampler = crate::ops::samples::Sampler::new(crate::Key::new(0));
     (record.samples)(&mut sampler);
     if let Some(sample) = sampler.finish().first() {
         attempt(&sample.inputs, &unknown, &[name, "has no parameter".into()]);

@@ -8,8 +8,8 @@ use super::{Log, Verdict};
 use crate::check::gradient::check_pair;
 use crate::check::prepare::random_like;
 use crate::check::{Mode, Options};
-use crate::operation::{Operation, input_name};
-use crate::samples::Sample;
+use crate::ops::operation::{Operation, input_name};
+use crate::ops::samples::Sample;
 use crate::{DType, Key, Result, Tensor};
 
 /// A second derivative from inputs, weights, tangents and other tangents.

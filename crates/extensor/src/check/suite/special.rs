@@ -3,9 +3,9 @@
 use super::call::{backward, cast_floats, describe, forward, results, wanted};
 use super::{Log, Verdict};
 use crate::check::prepare::random_like;
-use crate::operation::{Operation, forward_derivative, input_name};
-use crate::record::{Class, Family, Needs};
-use crate::samples::Sample;
+use crate::ops::operation::{Operation, forward_derivative, input_name};
+use crate::ops::record::{Class, Family, Needs};
+use crate::ops::samples::Sample;
 use crate::tensor::unravel;
 use crate::{DType, Key, Result, Tensor};
 

@@ -6,8 +6,8 @@ use super::{Log, Verdict};
 use crate::check::bits::bit_differences;
 use crate::check::prepare::random_like;
 use crate::check::{Arrangement, repeated};
-use crate::operation::{Operation, husk};
-use crate::samples::Sample;
+use crate::ops::operation::{Operation, husk};
+use crate::ops::samples::Sample;
 use crate::tensor::unravel;
 use crate::{DType, Error, Key, Result, Tensor, ops};
 

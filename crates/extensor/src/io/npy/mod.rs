@@ -11,8 +11,9 @@ pub use npz::{parse_npz, read_npz, write_npz};
 
 use super::safetensors::write_elements;
 use super::{atomic, fault, shown};
+use crate::ops::transpose;
 use crate::tensor::swap_bytes;
-use crate::{DType, Error, Result, Tensor, transpose};
+use crate::{DType, Error, Result, Tensor};
 use header::Header;
 use std::fs::File;
 use std::io::{BufReader, Read};

@@ -4,7 +4,8 @@ use crate::nn::init;
 use crate::nn::{
     Dropout, Embedding, LayerNorm, Linear, Mode, Model, MultiHeadAttention, Output, bad,
 };
-use crate::{Approximate, DType, Error, Key, Result, Tensor, Tree, ops};
+use crate::ops::Approximate;
+use crate::{DType, Error, Key, Result, Tensor, Tree, ops};
 
 /// The sizes of a [`Gpt`]; the defaults are those of a model that learns a text's characters on a
 /// processor in minutes.

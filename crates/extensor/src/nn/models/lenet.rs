@@ -1,7 +1,8 @@
 //! LeNet-5.
 
 use crate::nn::{Conv2d, Linear, Mode, Model, Output, bad};
-use crate::{ConvOptions, Key, Result, Tensor, Tree, ops};
+use crate::ops::ConvOptions;
+use crate::{Key, Result, Tensor, Tree, ops};
 
 /// LeNet-5: two convolutions of 5×5 with 6 and 16 filters, the first padded by 2, each followed by a
 /// ReLU and the maxima of 2×2 windows; then linear layers of 120, 84 and 10 outputs.

@@ -2,7 +2,8 @@
 
 use crate::nn::init::{Fan, Nonlinearity, kaiming_normal};
 use crate::nn::{BatchNorm2d, Conv2d, Linear, Mode, Model, Output, bad};
-use crate::{ConvOptions, DType, Key, Pair, Result, Tensor, Tree, ops};
+use crate::ops::{ConvOptions, Pair};
+use crate::{DType, Key, Result, Tensor, Tree, ops};
 
 /// A residual network for small images (He et al., for CIFAR): a convolution of 3×3, three stages of
 /// basic blocks with 16, 32 and 64 channels, of which the second and third begin by halving the

@@ -15,7 +15,8 @@ const THIRD: [f64; 2] = [0.071_354_813_873_767_85, 2.398_832_395_993_135_5e-9];
 /// `Φ(x) = ½ erfc(−x/√2)`; with [`Approximate::Tanh`]: `y = ½x(1 + tanh(√(2/π)(x + 0.044715x³)))`.
 ///
 /// ```
-/// use extensor::{Approximate, tensor};
+/// use extensor::ops::Approximate;
+/// use extensor::tensor;
 /// let y = tensor([-1e4, 0.0, 1e4]).gelu(Approximate::None)?;
 /// assert_eq!(y.to_vec::<f64>()?, [0.0, 0.0, 1e4]);
 /// let y = tensor(0.5).gelu(Approximate::None)?.item::<f64>()?;

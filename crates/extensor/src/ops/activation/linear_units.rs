@@ -102,7 +102,8 @@ fn errors(bad: &mut crate::ops::samples::Bad) {
 /// `y = x` above 0 and `alpha·x` below (`alpha` is 0.01 by default in the catalogue).
 ///
 /// ```
-/// use extensor::{leaky_relu, tensor};
+/// use extensor::ops::leaky_relu;
+/// use extensor::tensor;
 /// let y = leaky_relu(&tensor([-2.0, 0.0, 3.0]), 0.5)?;
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 0.0, 3.0]);
 /// # Ok::<(), extensor::Error>(())
@@ -179,7 +180,8 @@ impl Curve for LeakyRelu {
 /// in the catalogue).
 ///
 /// ```
-/// use extensor::{elu, tensor};
+/// use extensor::ops::elu;
+/// use extensor::tensor;
 /// let y = elu(&tensor([-1e4, 0.0, 3.0]), 2.0)?;
 /// assert_eq!(y.to_vec::<f64>()?, [-2.0, 0.0, 3.0]);
 /// # Ok::<(), extensor::Error>(())

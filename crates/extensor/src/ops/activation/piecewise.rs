@@ -55,10 +55,11 @@ unary! {
 }
 
 /// `y = min(max(x, min), max)`: a line between two flat ends (−1 and 1 by default in the catalogue).
-/// It differs from [`clip`](crate::clip()) in its gradient at the bounds, which is 0 here.
+/// It differs from [`clip`](crate::ops::clip()) in its gradient at the bounds, which is 0 here.
 ///
 /// ```
-/// use extensor::{hard_tanh, tensor};
+/// use extensor::ops::hard_tanh;
+/// use extensor::tensor;
 /// let y = hard_tanh(&tensor([-2.0, 0.5, 3.0]), -1.0, 1.0)?;
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 0.5, 1.0]);
 /// # Ok::<(), extensor::Error>(())

@@ -15,7 +15,8 @@ use smallvec::smallvec;
 /// one for each channel (`[C, 1, 1]` for an image), or one for each element.
 ///
 /// ```
-/// use extensor::{prelu, tensor};
+/// use extensor::ops::prelu;
+/// use extensor::tensor;
 /// let x = tensor([[-2.0, 1.0], [-4.0, 3.0]]);
 /// let y = prelu(&x, &tensor([[0.5], [0.25]]))?;
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 1.0, -1.0, 3.0]);

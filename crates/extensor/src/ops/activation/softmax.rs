@@ -193,7 +193,8 @@ fn errors(bad: &mut Bad) {
 /// −∞ gives 0. A row whose largest number is infinite, of either sign, or that has a NaN, is NaN.
 ///
 /// ```
-/// use extensor::{softmax, tensor};
+/// use extensor::ops::softmax;
+/// use extensor::tensor;
 /// let y = softmax(&tensor([[1000.0, 1000.0], [0.0, 3f64.ln()]]), -1)?.to_vec::<f64>()?;
 /// assert_eq!(y[..2], [0.5, 0.5]);
 /// assert!((y[2] - 0.25).abs() < 1e-15);
@@ -247,7 +248,8 @@ impl Rule for Softmax {
 /// A row whose largest number is infinite, of either sign, or that has a NaN, is NaN.
 ///
 /// ```
-/// use extensor::{log_softmax, tensor};
+/// use extensor::ops::log_softmax;
+/// use extensor::tensor;
 /// let y = log_softmax(&tensor([1000.0, 0.0]), 0)?;
 /// assert_eq!(y.to_vec::<f64>()?, [0.0, -1000.0]);
 /// # Ok::<(), extensor::Error>(())

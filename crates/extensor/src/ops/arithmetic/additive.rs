@@ -105,7 +105,8 @@ additive! {
     /// `a + b`, broadcast; whole numbers wrap around. `&a + &b` calls it.
     ///
     /// ```
-    /// use extensor::{add, tensor};
+    /// use extensor::ops::add;
+    /// use extensor::tensor;
     /// let y = add(&tensor([[1.0], [2.0]]), &tensor([10.0, 20.0]))?;
     /// assert_eq!(y.to_vec::<f64>()?, [11.0, 21.0, 12.0, 22.0]);
     /// # Ok::<(), extensor::Error>(())
@@ -117,7 +118,8 @@ additive! {
     /// `a − b`, broadcast; whole numbers wrap around. `&a - &b` calls it.
     ///
     /// ```
-    /// use extensor::{subtract, tensor};
+    /// use extensor::ops::subtract;
+    /// use extensor::tensor;
     /// let y = subtract(&tensor([1.0, 2.0]), &tensor(0.5))?;
     /// assert_eq!(y.to_vec::<f64>()?, [0.5, 1.5]);
     /// # Ok::<(), extensor::Error>(())
@@ -128,7 +130,7 @@ additive! {
 /// `−x`; whole numbers wrap around. `-&x` calls it.
 ///
 /// ```
-/// assert_eq!(extensor::negate(&extensor::tensor([1, -2]))?.to_vec::<i32>()?, [-1, 2]);
+/// assert_eq!(extensor::ops::negate(&extensor::tensor([1, -2]))?.to_vec::<i32>()?, [-1, 2]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
@@ -196,7 +198,8 @@ impl Operation for Negate {
 /// `a` where `condition` is true, `b` elsewhere, all three broadcast. (`where` is a word of Rust's.)
 ///
 /// ```
-/// use extensor::{tensor, where_};
+/// use extensor::ops::where_;
+/// use extensor::tensor;
 /// let y = where_(&tensor([true, false]), &tensor([1.0, 2.0]), &tensor(0.0))?;
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 0.0]);
 /// # Ok::<(), extensor::Error>(())

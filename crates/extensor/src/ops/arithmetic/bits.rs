@@ -120,7 +120,7 @@ bitwise! {
     /// The bits set in both `a` and `b`, whole numbers or masks, broadcast.
     ///
     /// ```
-    /// let y = extensor::bitwise_and(&extensor::tensor([12, 10]), &extensor::tensor(6))?;
+    /// let y = extensor::ops::bitwise_and(&extensor::tensor([12, 10]), &extensor::tensor(6))?;
     /// assert_eq!(y.to_vec::<i32>()?, [4, 2]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
@@ -133,7 +133,7 @@ bitwise! {
     /// The bits set in `a` or in `b`, whole numbers or masks, broadcast.
     ///
     /// ```
-    /// let y = extensor::bitwise_or(&extensor::tensor([12, 10]), &extensor::tensor(6))?;
+    /// let y = extensor::ops::bitwise_or(&extensor::tensor([12, 10]), &extensor::tensor(6))?;
     /// assert_eq!(y.to_vec::<i32>()?, [14, 14]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
@@ -146,7 +146,7 @@ bitwise! {
     /// The bits set in one of `a` and `b`, whole numbers or masks, broadcast.
     ///
     /// ```
-    /// let y = extensor::bitwise_xor(&extensor::tensor([12, 10]), &extensor::tensor(6))?;
+    /// let y = extensor::ops::bitwise_xor(&extensor::tensor([12, 10]), &extensor::tensor(6))?;
     /// assert_eq!(y.to_vec::<i32>()?, [10, 12]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
@@ -160,7 +160,8 @@ bitwise! {
     /// beyond the width are lost. A negative `b` is an error.
     ///
     /// ```
-    /// use extensor::{bitwise_left_shift, tensor};
+    /// use extensor::ops::bitwise_left_shift;
+    /// use extensor::tensor;
     /// let y = bitwise_left_shift(&tensor([3, -1, 1]), &tensor([2, 1, 40]))?;
     /// assert_eq!(y.to_vec::<i32>()?, [12, -2, 0]);
     /// # Ok::<(), extensor::Error>(())
@@ -176,7 +177,8 @@ bitwise! {
     /// `b` is an error.
     ///
     /// ```
-    /// use extensor::{bitwise_right_shift, tensor};
+    /// use extensor::ops::bitwise_right_shift;
+    /// use extensor::tensor;
     /// let y = bitwise_right_shift(&tensor([13, -3, -3]), &tensor([2, 1, 40]))?;
     /// assert_eq!(y.to_vec::<i32>()?, [3, -2, -1]);
     /// # Ok::<(), extensor::Error>(())
@@ -194,7 +196,8 @@ bitwise! {
     /// are equal, NaN where either is.
     ///
     /// ```
-    /// use extensor::{nextafter, tensor};
+    /// use extensor::ops::nextafter;
+    /// use extensor::tensor;
     /// let y = nextafter(&tensor([1.0, 0.0, 2.0]), &tensor([2.0, -1.0, 2.0]))?;
     /// assert_eq!(y.to_vec::<f64>()?, [1.0 + f64::EPSILON, -5e-324, 2.0]);
     /// # Ok::<(), extensor::Error>(())
@@ -276,7 +279,7 @@ unary_bits! {
     /// The bits not set in `x`, whole numbers or masks: `−1 − x` for signed ones, `not x` for masks.
     ///
     /// ```
-    /// assert_eq!(extensor::bitwise_invert(&extensor::tensor([5, -1]))?.to_vec::<i32>()?, [-6, 0]);
+    /// assert_eq!(extensor::ops::bitwise_invert(&extensor::tensor([5, -1]))?.to_vec::<i32>()?, [-6, 0]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
     bitwise_invert, BitwiseInvert of Bits gives ITSELF, "y = ~x";
@@ -296,7 +299,7 @@ unary_bits! {
     /// Whether the sign bit of each float is set: for negative numbers, −0, and NaNs that have it.
     ///
     /// ```
-    /// let y = extensor::signbit(&extensor::tensor([-1.0, -0.0, 0.0, f64::INFINITY]))?;
+    /// let y = extensor::ops::signbit(&extensor::tensor([-1.0, -0.0, 0.0, f64::INFINITY]))?;
     /// assert_eq!(y.to_vec::<bool>()?, [true, true, false, false]);
     /// # Ok::<(), extensor::Error>(())
     /// ```

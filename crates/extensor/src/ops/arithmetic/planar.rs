@@ -24,7 +24,8 @@ binary! {
     /// `b > 0`. The signs of zeros count.
     ///
     /// ```
-    /// use extensor::{atan2, tensor};
+    /// use extensor::ops::atan2;
+    /// use extensor::tensor;
     /// let y = atan2(&tensor([1.0, 0.0, -0.0]), &tensor([1.0, 1.0, -1.0]))?;
     /// assert_eq!(y.to_vec::<f64>()?, [std::f64::consts::FRAC_PI_4, 0.0, -std::f64::consts::PI]);
     /// # Ok::<(), extensor::Error>(())
@@ -56,7 +57,8 @@ binary! {
     /// infinite if either is, even where the other is NaN.
     ///
     /// ```
-    /// use extensor::{hypot, tensor};
+    /// use extensor::ops::hypot;
+    /// use extensor::tensor;
     /// let y = hypot(&tensor([3.0, 3e300]), &tensor([4.0, 4e300]))?;
     /// assert_eq!(y.to_vec::<f64>()?, [5.0, 5e300]);
     /// # Ok::<(), extensor::Error>(())
@@ -87,7 +89,8 @@ binary! {
     /// `ln(eᵃ + eᵇ)`, broadcast, without overflow on the way.
     ///
     /// ```
-    /// use extensor::{logaddexp, tensor};
+    /// use extensor::ops::logaddexp;
+    /// use extensor::tensor;
     /// let y = logaddexp(&tensor([1000.0, 0.0]), &tensor([1000.0, f64::NEG_INFINITY]))?;
     /// assert_eq!(y.to_vec::<f64>()?, [1000.0 + 2f64.ln(), 0.0]);
     /// # Ok::<(), extensor::Error>(())
@@ -112,7 +115,8 @@ binary! {
     /// The magnitude of `a` with the sign of `b`, broadcast. The signs of zeros and NaNs count.
     ///
     /// ```
-    /// use extensor::{copysign, tensor};
+    /// use extensor::ops::copysign;
+    /// use extensor::tensor;
     /// let y = copysign(&tensor([1.0, -2.0, 3.0]), &tensor([-1.0, 1.0, -0.0]))?;
     /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 2.0, -3.0]);
     /// # Ok::<(), extensor::Error>(())

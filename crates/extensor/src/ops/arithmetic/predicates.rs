@@ -17,7 +17,7 @@ macro_rules! question {
         ///
         /// ```
         #[doc = concat!("let x = extensor::tensor([1.0, f64::INFINITY, f64::NAN]);")]
-        #[doc = concat!("let y = extensor::", stringify!($name), "(&x)?;")]
+        #[doc = concat!("let y = x.", stringify!($name), "()?;")]
         #[doc = concat!("assert_eq!(y.to_vec::<bool>()?, [1.0, f64::INFINITY, f64::NAN].map(|v: f64| ", $formula, "));")]
         /// # Ok::<(), extensor::Error>(())
         /// ```
@@ -105,7 +105,7 @@ macro_rules! comparison {
         $(#[$doc])*
         ///
         /// ```
-        #[doc = concat!("let y = extensor::", stringify!($name), "(&extensor::tensor([1, 2, 3]), &extensor::tensor(2))?;")]
+        #[doc = concat!("let y = extensor::tensor([1, 2, 3]).", stringify!($name), "(&extensor::tensor(2))?;")]
         #[doc = concat!("assert_eq!(y.to_vec::<bool>()?, [1 ", $symbol, " 2, 2 ", $symbol, " 2, 3 ", $symbol, " 2]);")]
         /// # Ok::<(), extensor::Error>(())
         /// ```
@@ -284,7 +284,7 @@ logic! {
     ///
     /// ```
     /// let [a, b] = [[true, true, false], [true, false, false]].map(extensor::tensor);
-    /// assert_eq!(extensor::logical_and(&a, &b)?.to_vec::<bool>()?, [true, false, false]);
+    /// assert_eq!(extensor::ops::logical_and(&a, &b)?.to_vec::<bool>()?, [true, false, false]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
     logical_and(a, b), LogicalAnd, 2: |x| x[0] & x[1], "y = a and b", logic!(@pairs)
@@ -294,7 +294,7 @@ logic! {
     ///
     /// ```
     /// let [a, b] = [[true, true, false], [true, false, false]].map(extensor::tensor);
-    /// assert_eq!(extensor::logical_or(&a, &b)?.to_vec::<bool>()?, [true, true, false]);
+    /// assert_eq!(extensor::ops::logical_or(&a, &b)?.to_vec::<bool>()?, [true, true, false]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
     logical_or(a, b), LogicalOr, 2: |x| x[0] | x[1], "y = a or b", logic!(@pairs)
@@ -304,7 +304,7 @@ logic! {
     ///
     /// ```
     /// let [a, b] = [[true, true, false], [true, false, false]].map(extensor::tensor);
-    /// assert_eq!(extensor::logical_xor(&a, &b)?.to_vec::<bool>()?, [false, true, false]);
+    /// assert_eq!(extensor::ops::logical_xor(&a, &b)?.to_vec::<bool>()?, [false, true, false]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
     logical_xor(a, b), LogicalXor, 2: |x| (x[0] | x[1]) & !(x[0] & x[1]), "y = either a or b", logic!(@pairs)
@@ -314,7 +314,7 @@ logic! {
     ///
     /// ```
     /// let x = extensor::tensor([true, false]);
-    /// assert_eq!(extensor::logical_not(&x)?.to_vec::<bool>()?, [false, true]);
+    /// assert_eq!(extensor::ops::logical_not(&x)?.to_vec::<bool>()?, [false, true]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
     logical_not(x), LogicalNot, 1: |x| !x[0], "y = not x", |s| {

@@ -203,7 +203,7 @@ binary! {
     /// `a · b`, broadcast; whole numbers wrap around.
     ///
     /// ```
-    /// let y = extensor::multiply(&extensor::tensor([1.0, 2.0]), &extensor::tensor(3.0))?;
+    /// let y = extensor::ops::multiply(&extensor::tensor([1.0, 2.0]), &extensor::tensor(3.0))?;
     /// assert_eq!(y.to_vec::<f64>()?, [3.0, 6.0]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
@@ -220,7 +220,7 @@ binary! {
     /// `a / b`, broadcast; for whole numbers see [`floor_divide`].
     ///
     /// ```
-    /// let y = extensor::divide(&extensor::tensor([1.0, 2.0]), &extensor::tensor(4.0))?;
+    /// let y = extensor::ops::divide(&extensor::tensor([1.0, 2.0]), &extensor::tensor(4.0))?;
     /// assert_eq!(y.to_vec::<f64>()?, [0.25, 0.5]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
@@ -244,7 +244,7 @@ binary! {
     /// exponents that are not negative.
     ///
     /// ```
-    /// let y = extensor::power(&extensor::tensor([4.0, 9.0]), &extensor::tensor(0.5))?;
+    /// let y = extensor::ops::power(&extensor::tensor([4.0, 9.0]), &extensor::tensor(0.5))?;
     /// assert_eq!(y.to_vec::<f64>()?, [2.0, 3.0]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
@@ -286,7 +286,7 @@ binary! {
     /// `⌊a/b⌋`, broadcast.
     ///
     /// ```
-    /// let y = extensor::floor_divide(&extensor::tensor([7, -7]), &extensor::tensor(2))?;
+    /// let y = extensor::ops::floor_divide(&extensor::tensor([7, -7]), &extensor::tensor(2))?;
     /// assert_eq!(y.to_vec::<i32>()?, [3, -4]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
@@ -307,7 +307,7 @@ binary! {
     /// `a − b⌊a/b⌋`, broadcast: the remainder with the sign of the divisor.
     ///
     /// ```
-    /// let y = extensor::modulo(&extensor::tensor([7, -7]), &extensor::tensor(3))?;
+    /// let y = extensor::ops::modulo(&extensor::tensor([7, -7]), &extensor::tensor(3))?;
     /// assert_eq!(y.to_vec::<i32>()?, [1, 2]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
@@ -328,7 +328,7 @@ binary! {
     /// The larger of `a` and `b`, broadcast; NaN if either is.
     ///
     /// ```
-    /// let y = extensor::maximum(&extensor::tensor([1, 5]), &extensor::tensor(3))?;
+    /// let y = extensor::ops::maximum(&extensor::tensor([1, 5]), &extensor::tensor(3))?;
     /// assert_eq!(y.to_vec::<i32>()?, [3, 5]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
@@ -351,7 +351,7 @@ binary! {
     /// The smaller of `a` and `b`, broadcast; NaN if either is.
     ///
     /// ```
-    /// let y = extensor::minimum(&extensor::tensor([1, 5]), &extensor::tensor(3))?;
+    /// let y = extensor::ops::minimum(&extensor::tensor([1, 5]), &extensor::tensor(3))?;
     /// assert_eq!(y.to_vec::<i32>()?, [1, 3]);
     /// # Ok::<(), extensor::Error>(())
     /// ```

@@ -34,7 +34,8 @@ const OP: &str = "scaled_dot_product_attention";
 /// The weights are never stored: memory grows with `T` and `S`, not with their product.
 ///
 /// ```
-/// use extensor::{AttentionOptions, tensor};
+/// use extensor::ops::AttentionOptions;
+/// use extensor::tensor;
 /// let q = tensor([[1.0, 0.0], [0.0, 1.0]]);
 /// let v = tensor([[1.0], [3.0]]);
 /// let options = AttentionOptions::new().causal(true).scale(0.0);
@@ -80,8 +81,9 @@ pub fn scaled_dot_product_attention_with_logsumexp(
 /// block; a query that may look at nothing has, and gives, gradients of 0.
 ///
 /// ```
-/// use extensor::{AttentionOptions, tensor};
-/// use extensor::scaled_dot_product_attention_backward as backward;
+/// use extensor::ops::AttentionOptions;
+/// use extensor::tensor;
+/// use extensor::ops::scaled_dot_product_attention_backward as backward;
 /// let (q, v) = (tensor([[1.0, 0.0], [0.0, 1.0]]), tensor([[1.0], [3.0]]));
 /// let options = AttentionOptions::new().causal(true).scale(0.0);
 /// let (y, logsumexp) = q.scaled_dot_product_attention_with_logsumexp(&q, &v, options)?;

@@ -16,7 +16,8 @@ use smallvec::smallvec;
 /// `y[n, o, i] = bias[o] + Σ weight[o, c, t] · x[n, c, i·stride + t·dilation − padding]`
 ///
 /// ```
-/// use extensor::{ConvOptions, tensor};
+/// use extensor::ops::ConvOptions;
+/// use extensor::tensor;
 /// let x = tensor([[[1.0, 2.0, 4.0, 8.0]]]);
 /// let y = x.conv1d(&tensor([[[-1.0, 1.0]]]), None, ConvOptions::new())?;
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 4.0]);

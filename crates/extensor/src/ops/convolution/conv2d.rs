@@ -19,7 +19,8 @@ use smallvec::smallvec;
 /// image are zeros. With as many groups as channels, each channel is convolved by itself (depthwise).
 ///
 /// ```
-/// use extensor::{ConvOptions, tensor};
+/// use extensor::ops::ConvOptions;
+/// use extensor::tensor;
 /// let x = tensor([[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]]);
 /// let weight = tensor([[[[1.0, 0.0], [0.0, -1.0]]]]);
 /// let y = x.conv2d(&weight, &tensor([0.5]), ConvOptions::new())?;

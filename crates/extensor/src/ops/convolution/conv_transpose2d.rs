@@ -11,14 +11,15 @@ use smallvec::smallvec;
 
 /// The transposed convolution of images: each element of `x` spreads over a window of the output,
 /// `y[n, o, i·stride + s·dilation − padding, j·…] += weight[c, o, s, t] · x[n, c, i, j]`, to which
-/// `bias[o]` is added. It is the gradient of [`conv2d`](crate::conv2d) for its input.
+/// `bias[o]` is added. It is the gradient of [`conv2d`](crate::ops::conv2d) for its input.
 ///
 /// `x` is of shape `[images, channels, height, width]` and `weight` of shape
 /// `[channels, out / groups, kernel height, kernel width]`. The output's height is
 /// `(height − 1)·stride − 2·padding + (kernel − 1)·dilation + 1 + output_padding`.
 ///
 /// ```
-/// use extensor::{ConvOptions, tensor};
+/// use extensor::ops::ConvOptions;
+/// use extensor::tensor;
 /// let x = tensor([[[[1.0, 2.0]]]]);
 /// let weight = tensor([[[[1.0, 10.0, 100.0]]]]);
 /// let y = x.conv_transpose2d(&weight, None, ConvOptions::new().stride([1, 2]))?;

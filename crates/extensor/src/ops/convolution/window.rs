@@ -38,7 +38,8 @@ options! {
     /// Numbers may be one for both axes, or one for each; a convolution over one axis takes one.
     ///
     /// ```
-    /// use extensor::{ConvOptions, DType, Tensor};
+    /// use extensor::ops::ConvOptions;
+    /// use extensor::{DType, Tensor};
     /// let x = Tensor::ones([1, 4, 8, 8], DType::F32)?;
     /// let weight = Tensor::ones([6, 2, 3, 3], DType::F32)?;
     /// let options = ConvOptions::new().stride(2).padding([1, 0]).groups(2);

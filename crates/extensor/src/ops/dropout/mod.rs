@@ -21,7 +21,8 @@ use smallvec::smallvec;
 /// number gives 0, whatever it was.
 ///
 /// ```
-/// use extensor::{Key, Tensor, DType, dropout};
+/// use extensor::ops::dropout;
+/// use extensor::{Key, Tensor, DType};
 /// let x = Tensor::ones([1000], DType::F32)?;
 /// let (y, mask) = dropout(&x, 0.5, Key::new(7))?;
 /// let kept = mask.to_vec::<bool>()?;
@@ -47,7 +48,8 @@ pub fn dropout_backward(grad_output: &Tensor, mask: &Tensor, p: f64) -> Result<T
 /// returns the result and the mask of those kept, of shape `[N, C, 1, 1]`.
 ///
 /// ```
-/// use extensor::{Key, Tensor, DType, dropout2d};
+/// use extensor::ops::dropout2d;
+/// use extensor::{Key, Tensor, DType};
 /// let x = Tensor::ones([2, 3, 4, 4], DType::F32)?;
 /// let (y, mask) = dropout2d(&x, 0.5, Key::new(7))?;
 /// assert_eq!(mask.shape(), [2, 3, 1, 1]);

@@ -15,7 +15,8 @@ use smallvec::smallvec;
 /// `y = min(max(x, min), max)`; either bound may be left out. NaN stays NaN.
 ///
 /// ```
-/// use extensor::{clip, tensor};
+/// use extensor::ops::clip;
+/// use extensor::tensor;
 /// let y = clip(&tensor([-2.0, 0.5, 3.0]), -1.0, 2.0)?;
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 0.5, 2.0]);
 /// assert_eq!(clip(&tensor([-2, 5]), None, 3.0)?.to_vec::<i32>()?, [-2, 3]);

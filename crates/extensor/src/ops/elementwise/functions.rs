@@ -10,8 +10,11 @@ use crate::ops::unary::*;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
 
 /// What holds where a denominator is 0, and beyond.
-const CONVENTION: &str =
-    "where the denominator is 0 the derivative uses ±1e-10, and stays finite; NaN where y is";
+macro_rules! at_poles {
+    () => {
+        "where the denominator is 0 the derivative uses ±1e-10, and stays finite; NaN where y is"
+    };
+}
 
 /// `√(1 − x²)`.
 #[inline(always)]
@@ -50,7 +53,7 @@ unary! {
             "y = ln x", "y′ = 1/x",
             on "x > 0" [0.2, 4.0] kinks [0.0];
             at 0.5: -0.6931471805599453;
-            conventions: CONVENTION,
+            conventions: at_poles!(),
 }
 
 unary! {
@@ -65,7 +68,7 @@ unary! {
             "y = ln(1 + x)", "y′ = 1/(1 + x)",
             on "x > −1" [-0.5, 3.0] kinks [-1.0];
             at 0.5: 0.4054651081081644;
-            conventions: CONVENTION,
+            conventions: at_poles!(),
 }
 
 unary! {
@@ -79,7 +82,7 @@ unary! {
             "y = log₂ x", "y′ = 1/(x ln 2)",
             on "x > 0" [0.2, 4.0] kinks [0.0];
             at 0.3: -1.736965594166206;
-            conventions: CONVENTION,
+            conventions: at_poles!(),
 }
 
 unary! {
@@ -93,7 +96,7 @@ unary! {
             "y = log₁₀ x", "y′ = 1/(x ln 10)",
             on "x > 0" [0.2, 4.0] kinks [0.0];
             at 0.5: -0.3010299956639812;
-            conventions: CONVENTION,
+            conventions: at_poles!(),
 }
 
 unary! {
@@ -104,7 +107,7 @@ unary! {
             "y = √x", "y′ = 1/(2y)",
             on "x >= 0" [0.2, 4.0] kinks [0.0];
             at 0.5: 0.7071067811865476;
-            conventions: CONVENTION,
+            conventions: at_poles!(),
 }
 
 unary! {
@@ -119,7 +122,7 @@ unary! {
             "y = 1/√x", "y′ = −½ x^(−3/2)",
             on "x > 0" [0.2, 4.0] kinks [0.0];
             at 0.5: 1.414213562373095;
-            conventions: CONVENTION,
+            conventions: at_poles!(),
 }
 
 unary! {
@@ -143,7 +146,7 @@ unary! {
             "y = 1/x", "y′ = −1/x²",
             on "x ≠ 0" [-3.0, 3.0] kinks [0.0];
             at 0.5: 2.0;
-            conventions: CONVENTION,
+            conventions: at_poles!(),
 }
 
 unary! {

@@ -17,7 +17,8 @@ use extensor_kernels::reduce::{Targets, class_gradients, class_losses, slice_mea
 /// mixed with `1/C` for every class. A mean divides by the number of losses.
 ///
 /// ```
-/// use extensor::{CrossEntropyOptions, Reduce, tensor};
+/// use extensor::ops::{CrossEntropyOptions, Reduce};
+/// use extensor::tensor;
 /// let (logits, targets) = (tensor([[0.0, 0.0], [1e4, 0.0]]), tensor([1, 1]));
 /// let losses = logits.cross_entropy(&targets, Reduce::None)?;
 /// assert_eq!(losses.to_vec::<f64>()?, [2f64.ln(), 1e4]);

@@ -26,7 +26,8 @@ fn apart(s: &mut Sampler, shape: &[usize], kinks: &[f64]) -> [Tensor; 2] {
 /// `(x − t)²`, reduced.
 ///
 /// ```
-/// use extensor::{Reduce, mean_squared_error, tensor};
+/// use extensor::ops::{Reduce, mean_squared_error};
+/// use extensor::tensor;
 /// let loss = mean_squared_error(&tensor([1.0, 2.0]), &tensor([1.0, 4.0]), Reduce::Mean)?;
 /// assert_eq!(loss.item::<f64>()?, 2.0);
 /// # Ok::<(), extensor::Error>(())
@@ -91,7 +92,8 @@ impl Loss for MeanSquaredError {
 /// `|x − t|`, reduced.
 ///
 /// ```
-/// use extensor::{Reduce, mean_absolute_error, tensor};
+/// use extensor::ops::{Reduce, mean_absolute_error};
+/// use extensor::tensor;
 /// let loss = mean_absolute_error(&tensor([1.0, 2.0]), &tensor([1.0, 4.0]), Reduce::Mean)?;
 /// assert_eq!(loss.item::<f64>()?, 1.0);
 /// # Ok::<(), extensor::Error>(())
@@ -173,7 +175,8 @@ impl Loss for MeanAbsoluteError {
 /// it is `|d|`.
 ///
 /// ```
-/// use extensor::{Reduce, SmoothL1Options, tensor};
+/// use extensor::ops::{Reduce, SmoothL1Options};
+/// use extensor::tensor;
 /// let (x, t) = (tensor([1.0, 3.0]), tensor([0.5, 0.0]));
 /// let loss = x.smooth_l1_loss(&t, Reduce::None)?;
 /// assert_eq!(loss.to_vec::<f64>()?, [0.125, 2.5]);
@@ -287,7 +290,8 @@ impl Loss for SmoothL1 {
 /// With `d = x − t`: `½d²` where `|d| <= delta`, `delta·(|d| − ½delta)` elsewhere, reduced.
 ///
 /// ```
-/// use extensor::{HuberOptions, Reduce, tensor};
+/// use extensor::ops::{HuberOptions, Reduce};
+/// use extensor::tensor;
 /// let (x, t) = (tensor([1.0, 3.0]), tensor([0.5, 0.0]));
 /// assert_eq!(x.huber_loss(&t, Reduce::None)?.to_vec::<f64>()?, [0.125, 2.5]);
 /// let loss = x.huber_loss(&t, HuberOptions::new().delta(2.0))?;

@@ -8,7 +8,8 @@ use extensor_derive::method;
 /// `max(0, 1 − x·t)`, reduced, for targets −1 and 1, which are constants.
 ///
 /// ```
-/// use extensor::{Reduce, hinge_loss, tensor};
+/// use extensor::ops::{Reduce, hinge_loss};
+/// use extensor::tensor;
 /// let loss = hinge_loss(&tensor([0.5, 2.0]), &tensor([-1.0, 1.0]), Reduce::None)?;
 /// assert_eq!(loss.to_vec::<f64>()?, [1.5, 0.0]);
 /// # Ok::<(), extensor::Error>(())
@@ -89,7 +90,8 @@ impl Loss for Hinge {
 /// [`binary_cross_entropy_with_logits`], reduced. The labels, 0 and 1, are constants.
 ///
 /// ```
-/// use extensor::{FocalOptions, Reduce, tensor};
+/// use extensor::ops::{FocalOptions, Reduce};
+/// use extensor::tensor;
 /// let options = FocalOptions::new().alpha(0.25).gamma(2.0).reduction(Reduce::Sum);
 /// let loss = tensor([0.0]).focal_loss(&tensor([1.0]), options)?;
 /// assert_eq!(loss.item::<f64>()?, 0.25 * 0.25 * 2f64.ln());

@@ -21,7 +21,8 @@ const LEAST_LOG: f64 = -100.0;
 /// −100, so that a certain prediction that is wrong has a finite loss.
 ///
 /// ```
-/// use extensor::{Reduce, binary_cross_entropy, tensor};
+/// use extensor::ops::{Reduce, binary_cross_entropy};
+/// use extensor::tensor;
 /// let loss = binary_cross_entropy(&tensor([0.5, 0.0]), &tensor([1.0, 1.0]), Reduce::None)?;
 /// assert_eq!(loss.to_vec::<f64>()?, [2f64.ln(), 100.0]);
 /// # Ok::<(), extensor::Error>(())
@@ -132,7 +133,8 @@ pub(super) fn of_logit<R: Real>(x: R, t: R, log: R) -> R {
 /// `max(x, 0) − x·t + ln(1 + e^−|x|)`, reduced.
 ///
 /// ```
-/// use extensor::{Reduce, binary_cross_entropy_with_logits, tensor};
+/// use extensor::ops::{Reduce, binary_cross_entropy_with_logits};
+/// use extensor::tensor;
 /// let (logits, targets) = (tensor([0.0, 1e4]), tensor([1.0, 0.0]));
 /// let loss = binary_cross_entropy_with_logits(&logits, &targets, Reduce::None)?;
 /// assert_eq!(loss.to_vec::<f64>()?, [2f64.ln(), 1e4]);
@@ -209,7 +211,8 @@ impl Loss for BinaryCrossEntropyWithLogits {
 /// 0. The mean is over all elements.
 ///
 /// ```
-/// use extensor::{Reduce, kl_divergence, tensor};
+/// use extensor::ops::{Reduce, kl_divergence};
+/// use extensor::tensor;
 /// let (log_predictions, targets) = (tensor([0.5f64.ln(), 0.5f64.ln()]), tensor([1.0, 0.0]));
 /// let loss = kl_divergence(&log_predictions, &targets, Reduce::Sum)?;
 /// assert_eq!(loss.item::<f64>()?, 2f64.ln());

@@ -1,8 +1,8 @@
 //! How far predictions are from targets.
-//!
-//! A loss of one number and its target is a [`Loss`]: its formula and the formulas of its two
-//! derivatives. [`Elementwise`] adds what is done with the losses of all elements and makes it an
-//! operation; where they are added up, their tensor is never written.
+
+// A loss of one number and its target is a `Loss`: its formula and the formulas of its two
+// derivatives. `Elementwise` adds what is done with the losses of all elements and makes it an
+// operation; where they are added up, their tensor is never written.
 
 pub(super) mod cross_entropy;
 pub(super) mod distances;
@@ -31,7 +31,8 @@ use std::fmt::{self, Debug};
 /// What becomes of the losses of all elements.
 ///
 /// ```
-/// use extensor::{Reduce, mean_squared_error, tensor};
+/// use extensor::ops::{Reduce, mean_squared_error};
+/// use extensor::tensor;
 /// let (predictions, targets) = (tensor([1.0, 2.0]), tensor([1.0, 4.0]));
 /// let of = |reduction| mean_squared_error(&predictions, &targets, reduction);
 /// assert_eq!(of(Reduce::None)?.to_vec::<f64>()?, [0.0, 4.0]);

@@ -14,7 +14,8 @@ use smallvec::{SmallVec, smallvec};
 /// any number of axes before the last.
 ///
 /// ```
-/// use extensor::{linear, tensor};
+/// use extensor::ops::linear;
+/// use extensor::tensor;
 /// let weight = tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
 /// let y = linear(&tensor([1.0, 1.0]), &weight, Some(&tensor([0.5, 0.5, 0.5])))?;
 /// assert_eq!(y.to_vec::<f64>()?, [3.5, 7.5, 11.5]);

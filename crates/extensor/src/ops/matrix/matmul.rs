@@ -18,7 +18,8 @@ use smallvec::smallvec;
 /// around.
 ///
 /// ```
-/// use extensor::{matmul, tensor};
+/// use extensor::ops::matmul;
+/// use extensor::tensor;
 /// let a = tensor([[1.0, 2.0], [3.0, 4.0]]);
 /// assert_eq!(matmul(&a, &a)?.to_vec::<f64>()?, [7.0, 10.0, 15.0, 22.0]);
 /// assert_eq!(matmul(&a, &tensor([1.0, 1.0]))?.to_vec::<f64>()?, [3.0, 7.0]);

@@ -13,7 +13,8 @@ use smallvec::smallvec;
 /// The inner product of two vectors, `y = Σ aᵢbᵢ`.
 ///
 /// ```
-/// use extensor::{dot, tensor};
+/// use extensor::ops::dot;
+/// use extensor::tensor;
 /// assert_eq!(dot(&tensor([1.0, 2.0]), &tensor([3.0, 4.0]))?.item::<f64>()?, 11.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -32,7 +33,8 @@ pub fn dot_backward(grad_output: &Tensor, a: &Tensor, b: &Tensor) -> Result<(Ten
 /// The outer product of two vectors, `yᵢⱼ = aᵢbⱼ`.
 ///
 /// ```
-/// use extensor::{outer, tensor};
+/// use extensor::ops::outer;
+/// use extensor::tensor;
 /// let y = outer(&tensor([1.0, 2.0]), &tensor([3.0, 4.0]))?;
 /// assert_eq!(y.to_vec::<f64>()?, [3.0, 4.0, 6.0, 8.0]);
 /// # Ok::<(), extensor::Error>(())

@@ -61,7 +61,8 @@ options! {
 /// and leaves given running statistics as they are.
 ///
 /// ```
-/// use extensor::{BatchNormOptions, tensor};
+/// use extensor::ops::BatchNormOptions;
+/// use extensor::tensor;
 /// let x = tensor([[1.0, 5.0], [3.0, 9.0]]);
 /// let (gamma, beta) = (tensor([1.0, 1.0]), tensor([0.0, 10.0]));
 /// let (mean, var) = (tensor([0.0, 0.0]), tensor([1.0, 1.0]));

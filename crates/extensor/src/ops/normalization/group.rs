@@ -15,7 +15,8 @@ use extensor_derive::method;
 /// `[C]`, and may be left out.
 ///
 /// ```
-/// use extensor::{group_norm, tensor};
+/// use extensor::ops::group_norm;
+/// use extensor::tensor;
 /// let x = tensor([[[1.0, 3.0], [3.0, 1.0], [5.0, 9.0]]]);
 /// let y = group_norm(&x, Some(&tensor([1.0, 1.0, 2.0])), None, 3, 0.0)?;
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 1.0, 1.0, -1.0, -2.0, 2.0]);
@@ -51,7 +52,8 @@ pub fn group_norm_backward(
 /// variance over each channel of each image; `gamma` and `beta` have shape `[C]`, and may be left out.
 ///
 /// ```
-/// use extensor::{instance_norm, tensor};
+/// use extensor::ops::instance_norm;
+/// use extensor::tensor;
 /// let y = instance_norm(&tensor([[[1.0, 3.0], [5.0, -5.0]]]), None, None, 0.0)?;
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, 1.0, 1.0, -1.0]);
 /// # Ok::<(), extensor::Error>(())

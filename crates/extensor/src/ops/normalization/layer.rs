@@ -17,7 +17,8 @@ const SHAPE: Parameter = required("normalized_shape", "the sizes of the last axe
 /// sizes are `normalized_shape`; `gamma` and `beta` have that shape, and may be left out.
 ///
 /// ```
-/// use extensor::{layer_norm, tensor};
+/// use extensor::ops::layer_norm;
+/// use extensor::tensor;
 /// let x = tensor([[1.0, 3.0], [10.0, -10.0]]);
 /// let (gamma, beta) = (tensor([1.0, 2.0]), tensor([0.0, 1.0]));
 /// let y = layer_norm(&x, Some(&gamma), Some(&beta), &[2], 0.0)?;
@@ -60,7 +61,8 @@ pub fn layer_norm_backward(
 /// `normalized_shape`; `gamma` has that shape, and may be left out.
 ///
 /// ```
-/// use extensor::{rms_norm, tensor};
+/// use extensor::ops::rms_norm;
+/// use extensor::tensor;
 /// let y = rms_norm(&tensor([[3.0, 3.0], [4.0, -4.0]]), Some(&tensor([1.0, 2.0])), &[2], 0.0)?;
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 1.0, -2.0]);
 /// # Ok::<(), extensor::Error>(())

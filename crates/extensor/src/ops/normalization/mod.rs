@@ -1,4 +1,4 @@
-//! Numbers brought to mean 0 and variance 1, group by group: what the normalisations share.
+//! Numbers brought to mean 0 and variance 1, group by group.
 //!
 //! All of them are `y = x̂·gamma + beta` with `x̂ = (x − mean)/√(variance + eps)`; they differ in
 //! which numbers are a group, and which factor belongs to which. Where the root is 0, since `eps` is

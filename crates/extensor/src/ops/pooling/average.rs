@@ -2,13 +2,14 @@
 
 use super::{CASES, Sliding, WINDOW, bad_windows, no_float, params, plane, planes, pooled, slice};
 use super::{PoolOptions, sizes, two};
+use crate::ops::Pair;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::shape::{bad_parameter, required};
 use crate::tensor::match_float;
-use crate::{DType, Error, Pair, Result, Shape, Tensor, ops, over};
+use crate::{DType, Error, Result, Shape, Tensor, ops, over};
 use extensor_derive::method;
 use extensor_kernels::pool::{self, Kind, Planes, Windows};
 use smallvec::smallvec;
@@ -42,7 +43,8 @@ pub fn avgpool2d_backward(
 /// The average of each plane, `[N, C, H, W]` to `[N, C, 1, 1]` (or `[C, H, W]` to `[C, 1, 1]`).
 ///
 /// ```
-/// use extensor::{global_avgpool2d, tensor};
+/// use extensor::ops::global_avgpool2d;
+/// use extensor::tensor;
 /// let y = global_avgpool2d(&tensor([[[1.0, 2.0], [3.0, 4.0]]]))?;
 /// assert_eq!((y.shape().to_vec(), y.to_vec::<f64>()?), (vec![1, 1, 1], vec![2.5]));
 /// # Ok::<(), extensor::Error>(())

@@ -56,7 +56,8 @@ pub fn maxpool2d_with_indices(
 /// where its window's largest number was, as [`maxpool2d_with_indices`] found it.
 ///
 /// ```
-/// use extensor::{maxpool2d_backward, tensor};
+/// use extensor::ops::maxpool2d_backward;
+/// use extensor::tensor;
 /// let (g, indices) = (tensor([[[10.0, 20.0]]]), tensor([[[1i64, 6]]]));
 /// let dx = maxpool2d_backward(&g, &indices, &[1, 2, 4], 2)?;
 /// assert_eq!(dx.to_vec::<f64>()?, [0.0, 10.0, 0.0, 0.0, 0.0, 0.0, 20.0, 0.0]);

@@ -1,4 +1,4 @@
-//! Sums and maxima over windows, without weights: where the windows are.
+//! Sums and maxima over windows, without weights.
 
 pub(super) mod average;
 pub(super) mod maximum;
@@ -6,11 +6,12 @@ pub(super) mod maximum;
 pub use average::*;
 pub use maximum::*;
 
+use crate::ops::Pair;
 use crate::ops::params::Params;
 use crate::ops::record::Parameter;
 use crate::ops::samples::Bad;
 use crate::ops::shape::{bad_parameter, bad_shape, optional, required};
-use crate::{DType, Error, Pair, Result, Shape, Tensor};
+use crate::{DType, Error, Result, Shape, Tensor};
 use extensor_kernels::native::Native;
 use extensor_kernels::pool::{Kind, Planes, Windows};
 
@@ -20,7 +21,8 @@ use extensor_kernels::pool::{Kind, Planes, Windows};
 /// then lie next to each other.
 ///
 /// ```
-/// use extensor::{DType, PoolOptions, Tensor};
+/// use extensor::ops::PoolOptions;
+/// use extensor::{DType, Tensor};
 /// let x = Tensor::ones([1, 1, 8, 8], DType::F32)?;
 /// assert_eq!(x.maxpool2d(2)?.shape(), [1, 1, 4, 4]);
 /// let options = PoolOptions::new(3).stride(2).padding(1);

@@ -174,7 +174,8 @@ extreme! {
     /// `y = max x` over the axes; NaN if there is one, an error over an empty axis.
     ///
     /// ```
-    /// use extensor::{max_reduce, max_reduce_backward, tensor};
+    /// use extensor::ops::{max_reduce, max_reduce_backward};
+    /// use extensor::tensor;
     /// let x = tensor([1.0, 3.0, 2.0, 3.0]);
     /// assert_eq!(max_reduce(&x, ..)?.item::<f64>()?, 3.0);
     /// let grad = max_reduce_backward(&tensor(1.0), &x, ..)?;
@@ -188,7 +189,8 @@ extreme! {
     /// `y = min x` over the axes; NaN if there is one, an error over an empty axis.
     ///
     /// ```
-    /// use extensor::{min_reduce, tensor};
+    /// use extensor::ops::min_reduce;
+    /// use extensor::tensor;
     /// let x = tensor([[4, 1], [2, 3]]);
     /// assert_eq!(min_reduce(&x, 1)?.to_vec::<i32>()?, [1, 2]);
     /// # Ok::<(), extensor::Error>(())
@@ -324,7 +326,8 @@ position! {
     /// first of several, the first NaN if there is one; an error over an empty axis.
     ///
     /// ```
-    /// use extensor::{argmax, tensor};
+    /// use extensor::ops::argmax;
+    /// use extensor::tensor;
     /// let x = tensor([[1.0, 5.0, 5.0], [7.0, 0.0, 2.0]]);
     /// assert_eq!(argmax(&x, 1)?.to_vec::<i64>()?, [1, 0]);
     /// assert_eq!(argmax(&x, None)?.item::<i64>()?, 3);
@@ -338,7 +341,8 @@ position! {
     /// first of several, the first NaN if there is one; an error over an empty axis.
     ///
     /// ```
-    /// use extensor::{argmin, tensor};
+    /// use extensor::ops::argmin;
+    /// use extensor::tensor;
     /// assert_eq!(argmin(&tensor([3, 1, 2, 1]), 0)?.item::<i64>()?, 1);
     /// # Ok::<(), extensor::Error>(())
     /// ```
@@ -416,7 +420,8 @@ quantifier! {
     /// Whether any element is true, or a number that is not zero; false over an empty axis.
     ///
     /// ```
-    /// use extensor::{any, tensor};
+    /// use extensor::ops::any;
+    /// use extensor::tensor;
     /// let x = tensor([[true, false], [false, false]]);
     /// assert_eq!(any(&x, 1)?.to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), extensor::Error>(())
@@ -428,7 +433,8 @@ quantifier! {
     /// Whether all elements are true, or numbers that are not zero; true over an empty axis.
     ///
     /// ```
-    /// use extensor::{all, tensor};
+    /// use extensor::ops::all;
+    /// use extensor::tensor;
     /// let x = tensor([[true, true], [true, false]]);
     /// assert_eq!(all(&x, 1)?.to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), extensor::Error>(())

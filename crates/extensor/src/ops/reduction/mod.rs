@@ -1,7 +1,7 @@
-//! Many numbers to one: what reductions share, and the sum and the mean.
-//!
-//! A reduction is a [`Rule`]; [`Reduction`] adds the axes and makes it an operation. Its gradient is
-//! the output's, spread over the numbers that went into it, times a weight for each.
+//! Many numbers to one.
+
+// A reduction is a `Rule`; `Reduction` adds the axes and makes it an operation. Its gradient is
+// the output's, spread over the numbers that went into it, times a weight for each.
 
 pub(super) mod extremes;
 pub(super) mod product;
@@ -358,11 +358,11 @@ pub(super) fn bad_masks(bad: &mut Bad) {
 /// number of threads and any layout of the same values, as with every reduction.
 ///
 /// ```
-/// use extensor::{sum, tensor};
+/// use extensor::{over, tensor};
 /// let x = tensor([[1.0, 2.0], [3.0, 4.0]]);
-/// assert_eq!(sum(&x, ..)?.item::<f64>()?, 10.0);
-/// assert_eq!(sum(&x, 0)?.to_vec::<f64>()?, [4.0, 6.0]);
-/// assert_eq!(sum(&x, over([-1]).keepdims(true))?.shape(), [2, 1]);
+/// assert_eq!(x.sum(..)?.item::<f64>()?, 10.0);
+/// assert_eq!(x.sum(0)?.to_vec::<f64>()?, [4.0, 6.0]);
+/// assert_eq!(x.sum(over(-1).keepdims(true))?.shape(), [2, 1]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
@@ -422,7 +422,8 @@ impl Rule for Sum {
 /// `y = Σ x / n` over the axes, summed as [`sum`] does and rounded once; NaN over an empty one.
 ///
 /// ```
-/// use extensor::{mean, tensor};
+/// use extensor::ops::mean;
+/// use extensor::tensor;
 /// let x = tensor([[1.0, 2.0], [3.0, 4.0]]);
 /// assert_eq!(mean(&x, 1)?.to_vec::<f64>()?, [1.5, 3.5]);
 /// # Ok::<(), extensor::Error>(())

@@ -18,7 +18,8 @@ use extensor_kernels::reduce;
 /// only if its true value is, whatever its parts do on the way. Whole numbers wrap around.
 ///
 /// ```
-/// use extensor::{prod, tensor};
+/// use extensor::ops::prod;
+/// use extensor::tensor;
 /// assert_eq!(prod(&tensor([1e200, 1e200, 1e-300]), ..)?.item::<f64>()?, 1e100);
 /// assert_eq!(prod(&tensor([[1, 2], [3, 4]]), 1)?.to_vec::<i32>()?, [2, 12]);
 /// # Ok::<(), extensor::Error>(())

@@ -15,10 +15,11 @@ use smallvec::smallvec;
 /// `yᵢ = x₀ · … · xᵢ` along an axis.
 ///
 /// The product so far is kept in more precision than the results, as with
-/// [`cumsum`](crate::cumsum). Whole numbers wrap around.
+/// [`cumsum`](crate::ops::cumsum). Whole numbers wrap around.
 ///
 /// ```
-/// use extensor::{cumprod, tensor};
+/// use extensor::ops::cumprod;
+/// use extensor::tensor;
 /// let y = cumprod(&tensor([[1, 2, 3], [4, 5, 6]]), 1)?;
 /// assert_eq!(y.to_vec::<i32>()?, [1, 2, 6, 4, 20, 120]);
 /// # Ok::<(), extensor::Error>(())

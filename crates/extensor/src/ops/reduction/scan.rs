@@ -18,7 +18,8 @@ use smallvec::smallvec;
 /// its rounding errors for `f64`. Whole numbers wrap around.
 ///
 /// ```
-/// use extensor::{cumsum, tensor};
+/// use extensor::ops::cumsum;
+/// use extensor::tensor;
 /// let y = cumsum(&tensor([[1, 2, 3], [4, 5, 6]]), 1)?;
 /// assert_eq!(y.to_vec::<i32>()?, [1, 3, 6, 4, 9, 15]);
 /// # Ok::<(), extensor::Error>(())

@@ -95,7 +95,8 @@ fn bad_spread(bad: &mut Bad) {
 /// `y = Σ (x − mean)² / (n − ddof)` over the axes, in two passes; NaN where `n <= ddof`.
 ///
 /// ```
-/// use extensor::{tensor, variance};
+/// use extensor::ops::variance;
+/// use extensor::tensor;
 /// let x = tensor([1.0, 2.0, 3.0, 4.0]);
 /// assert_eq!(variance(&x, .., 0)?.item::<f64>()?, 1.25);
 /// assert_eq!(variance(&x, .., 1)?.item::<f64>()?, 5.0 / 3.0);
@@ -166,7 +167,8 @@ impl Rule for Variance {
 /// `y = √variance` over the axes; NaN where `n <= ddof`.
 ///
 /// ```
-/// use extensor::{std, tensor};
+/// use extensor::ops::std;
+/// use extensor::tensor;
 /// assert_eq!(std(&tensor([1.0, 3.0]), .., 0)?.item::<f64>()?, 1.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -255,7 +257,8 @@ impl Rule for Std {
 /// `y = √(Σ x²)` over the axes: the Euclidean norm, right wherever its own value can be represented.
 ///
 /// ```
-/// use extensor::{norm, tensor};
+/// use extensor::ops::norm;
+/// use extensor::tensor;
 /// assert_eq!(norm(&tensor([3.0, -4.0]), ..)?.item::<f64>()?, 5.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -331,7 +334,8 @@ impl Rule for Norm {
 /// `y = ln Σ eˣ` over the axes, from the differences to the largest; −∞ over an empty one.
 ///
 /// ```
-/// use extensor::{logsumexp, tensor};
+/// use extensor::ops::logsumexp;
+/// use extensor::tensor;
 /// let y = logsumexp(&tensor([1000.0, 1000.0]), ..)?.item::<f64>()?;
 /// assert_eq!(y, 1000.0 + 2f64.ln());
 /// # Ok::<(), extensor::Error>(())

@@ -13,7 +13,8 @@ use smallvec::{SmallVec, smallvec};
 /// `x` without the given axes, which must have size 1; `None`: without all such axes. A view.
 ///
 /// ```
-/// use extensor::{squeeze, tensor};
+/// use extensor::ops::squeeze;
+/// use extensor::tensor;
 /// let x = tensor([[[1], [2]]]);
 /// assert_eq!(squeeze(&x, None)?.shape(), [2]);
 /// assert_eq!(squeeze(&x, -1)?.shape(), [1, 2]);
@@ -123,7 +124,8 @@ impl Operation for Squeeze {
 /// several. A view.
 ///
 /// ```
-/// use extensor::{expand_dims, tensor};
+/// use extensor::ops::expand_dims;
+/// use extensor::tensor;
 /// let x = tensor([1, 2]);
 /// assert_eq!(expand_dims(&x, -1)?.shape(), [2, 1]);
 /// assert_eq!(expand_dims(&x, [0, 2])?.shape(), [1, 2, 1]);
@@ -234,10 +236,11 @@ impl Operation for ExpandDims {
 }
 
 /// `x` with the axes from `start_axis` to `end_axis`, both included, as one; a scalar becomes a
-/// vector of one element. A view where strides allow, as with [`reshape`](crate::reshape).
+/// vector of one element. A view where strides allow, as with [`reshape`](crate::ops::reshape).
 ///
 /// ```
-/// use extensor::{DType, Tensor, flatten};
+/// use extensor::ops::flatten;
+/// use extensor::{DType, Tensor};
 /// let x = Tensor::zeros([2, 3, 4], DType::F32)?;
 /// assert_eq!(flatten(&x, 1, -1)?.shape(), [2, 12]);
 /// assert_eq!(flatten(&x, 0, -1)?.shape(), [24]);

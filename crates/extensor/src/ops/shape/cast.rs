@@ -24,7 +24,8 @@ use smallvec::smallvec;
 /// Only a cast from float to float has a derivative.
 ///
 /// ```
-/// use extensor::{DType, cast, tensor};
+/// use extensor::ops::cast;
+/// use extensor::{DType, tensor};
 /// let x = tensor([1.9, -1.9, 300.0, f64::NAN]);
 /// assert_eq!(cast(&x, DType::I8)?.to_vec::<i8>()?, [1, -1, 127, 0]);
 /// assert_eq!(cast(&x, DType::Bool)?.to_vec::<bool>()?, [true; 4]);

@@ -16,7 +16,8 @@ use smallvec::{SmallVec, smallvec};
 /// the first axes are not repeated; where it has fewer, it gets new leading axes.
 ///
 /// ```
-/// use extensor::{tensor, tile};
+/// use extensor::ops::tile;
+/// use extensor::tensor;
 /// let y = tile(&tensor([1, 2]), [2, 2])?;
 /// assert_eq!(y.shape(), [2, 4]);
 /// assert_eq!(y.to_vec::<i32>()?, [1, 2, 1, 2, 1, 2, 1, 2]);
@@ -144,7 +145,8 @@ impl Operation for Tile {
 /// `x` with `value` around it: `pads[i]` says how many elements before and after along axis `i`.
 ///
 /// ```
-/// use extensor::{pad, tensor};
+/// use extensor::ops::pad;
+/// use extensor::tensor;
 /// let y = pad(&tensor([1.0, 2.0]), [(1, 2)], 0.5)?;
 /// assert_eq!(y.to_vec::<f64>()?, [0.5, 1.0, 2.0, 0.5, 0.5]);
 /// # Ok::<(), extensor::Error>(())

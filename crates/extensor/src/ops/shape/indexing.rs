@@ -59,7 +59,8 @@ pub(crate) fn slice_of(positions: &Tensor) -> &[i64] {
 /// `index` has as many axes as `x`, and along the others at most its sizes.
 ///
 /// ```
-/// use extensor::{gather, tensor};
+/// use extensor::ops::gather;
+/// use extensor::tensor;
 /// let x = tensor([[1, 2, 3], [4, 5, 6]]);
 /// let y = gather(&x, &tensor([[2, 0], [1, 1]]), 1)?;
 /// assert_eq!(y.to_vec::<i32>()?, [3, 1, 5, 5]);
@@ -184,7 +185,8 @@ impl Operation for Gather {
 /// take the place of that axis.
 ///
 /// ```
-/// use extensor::{take, tensor};
+/// use extensor::ops::take;
+/// use extensor::tensor;
 /// let x = tensor([[1, 2], [3, 4], [5, 6]]);
 /// let y = take(&x, &tensor([2, 0, 2]), 0)?;
 /// assert_eq!(y.to_vec::<i32>()?, [5, 6, 1, 2, 5, 6]);
@@ -309,7 +311,8 @@ impl Operation for Take {
 /// `y[j…] = weight[index[j…]]`: the row of a table for each index.
 ///
 /// ```
-/// use extensor::{embedding, tensor};
+/// use extensor::ops::embedding;
+/// use extensor::tensor;
 /// let weight = tensor([[1.0, 2.0], [3.0, 4.0]]);
 /// let y = embedding(&weight, &tensor([[1], [0]]))?;
 /// assert_eq!(y.shape(), [2, 1, 2]);

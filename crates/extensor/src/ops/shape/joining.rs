@@ -14,7 +14,8 @@ use std::borrow::Borrow;
 /// The tensors one after the other along an axis; the other sizes must agree.
 ///
 /// ```
-/// use extensor::{concatenate, tensor};
+/// use extensor::ops::concatenate;
+/// use extensor::tensor;
 /// let y = concatenate(&[tensor([[1], [2]]), tensor([[3, 4], [5, 6]])], 1)?;
 /// assert_eq!(y.shape(), [2, 3]);
 /// assert_eq!(y.to_vec::<i32>()?, [1, 3, 4, 2, 5, 6]);
@@ -189,7 +190,8 @@ fn nth(i: usize) -> &'static str {
 /// The tensors, all of one shape, side by side along a new axis.
 ///
 /// ```
-/// use extensor::{stack, tensor};
+/// use extensor::ops::stack;
+/// use extensor::tensor;
 /// let y = stack(&[tensor([1, 2]), tensor([3, 4])], -1)?;
 /// assert_eq!(y.to_vec::<i32>()?, [1, 3, 2, 4]);
 /// # Ok::<(), extensor::Error>(())

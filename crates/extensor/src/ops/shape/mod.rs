@@ -1,4 +1,4 @@
-//! What the operations on shapes share: sizes given as arguments, parts of an array to be written.
+//! Numbers moved, picked, repeated and brought into order.
 
 pub(super) mod axes;
 pub(super) mod cast;

@@ -15,7 +15,8 @@ use smallvec::{SmallVec, smallvec};
 /// of them, or one for each.
 ///
 /// ```
-/// use extensor::{repeat, tensor};
+/// use extensor::ops::repeat;
+/// use extensor::tensor;
 /// let x = tensor([[1, 2], [3, 4]]);
 /// assert_eq!(repeat(&x, [2], 1)?.to_vec::<i32>()?, [1, 1, 2, 2, 3, 3, 4, 4]);
 /// assert_eq!(repeat(&x, [0, 2], 0)?.to_vec::<i32>()?, [3, 4, 3, 4]);
@@ -173,7 +174,8 @@ impl Operation for Repeat {
 /// them, or one for each.
 ///
 /// ```
-/// use extensor::{roll, tensor};
+/// use extensor::ops::roll;
+/// use extensor::tensor;
 /// let x = tensor([[1, 2, 3], [4, 5, 6]]);
 /// assert_eq!(roll(&x, [1], [1])?.to_vec::<i32>()?, [3, 1, 2, 6, 4, 5]);
 /// assert_eq!(roll(&x, [1, -1], [0, 1])?.to_vec::<i32>()?, [5, 6, 4, 2, 3, 1]);

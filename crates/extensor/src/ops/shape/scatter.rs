@@ -24,7 +24,8 @@ use std::ops::AddAssign;
 /// and `bf16` are summed in `f32` and rounded once; whole numbers wrap around.
 ///
 /// ```
-/// use extensor::{scatter_add, tensor};
+/// use extensor::ops::scatter_add;
+/// use extensor::tensor;
 /// let (x, source) = (tensor([1.0, 1.0, 1.0]), tensor([10.0, 20.0, 30.0]));
 /// let y = scatter_add(&x, &tensor([2, 0, 2]), &source, 0)?;
 /// assert_eq!(y.to_vec::<f64>()?, [21.0, 1.0, 41.0]);
@@ -305,7 +306,8 @@ fn listed_once(x: &Tensor, index: &Tensor, axis: usize) -> Option<Tensor> {
 /// For each index a row of `num_classes` numbers: 1 at the index, 0 elsewhere.
 ///
 /// ```
-/// use extensor::{DType, one_hot, tensor};
+/// use extensor::ops::one_hot;
+/// use extensor::{DType, tensor};
 /// let y = one_hot(&tensor([2, 0]), 3, DType::F32)?;
 /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
 /// # Ok::<(), extensor::Error>(())

@@ -2,16 +2,18 @@
 //! which different ones there are. They are functions and not operations of the catalogue, which
 //! knows the shape of a result before it computes it.
 
+use crate::ops::Order;
 use crate::ops::shape::bad_shape;
 use crate::tensor::with_room;
-use crate::{Order, Result, Shape, Tensor, ops};
+use crate::{Result, Shape, Tensor, ops};
 use extensor_derive::method;
 
 /// Where the elements of `x` are not zero (or false): for each axis a vector of `i64`, of the
 /// positions along it, in row-major order. NaN is not zero; a scalar is an error.
 ///
 /// ```
-/// use extensor::{nonzero, tensor};
+/// use extensor::ops::nonzero;
+/// use extensor::tensor;
 /// let found = nonzero(&tensor([[0, 7, 0], [8, 0, 9]]))?;
 /// assert_eq!(found[0].to_vec::<i64>()?, [0, 1, 1]);
 /// assert_eq!(found[1].to_vec::<i64>()?, [1, 0, 2]);
@@ -54,7 +56,8 @@ pub struct Unique {
 /// gradient of a value is that of the element it was taken from, the first that has it.
 ///
 /// ```
-/// use extensor::{tensor, unique};
+/// use extensor::ops::unique;
+/// use extensor::tensor;
 /// let found = unique(&tensor([[3, 1], [2, 1]]))?;
 /// assert_eq!(found.values.to_vec::<i32>()?, [1, 2, 3]);
 /// assert_eq!(found.indices.to_vec::<i64>()?, [1, 2, 0]);

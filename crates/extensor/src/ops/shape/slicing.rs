@@ -16,7 +16,8 @@ use smallvec::smallvec;
 /// backwards. A view.
 ///
 /// ```
-/// use extensor::{slice, tensor};
+/// use extensor::ops::slice;
+/// use extensor::tensor;
 /// let x = tensor([0, 1, 2, 3, 4]);
 /// assert_eq!(slice(&x, 0, 1, 4, 2)?.to_vec::<i32>()?, [1, 3]);
 /// assert_eq!(slice(&x, 0, -2, None, 1)?.to_vec::<i32>()?, [3, 4]);
@@ -232,7 +233,8 @@ fn spread(grad: &Tensor, shape: &Shape, taken: &Taken) -> Result<Tensor> {
 /// The elements in reverse order along the given axes (`None`: all). A view.
 ///
 /// ```
-/// use extensor::{flip, tensor};
+/// use extensor::ops::flip;
+/// use extensor::tensor;
 /// let x = tensor([[1, 2], [3, 4]]);
 /// assert_eq!(flip(&x, 0)?.to_vec::<i32>()?, [3, 4, 1, 2]);
 /// assert_eq!(flip(&x, None)?.to_vec::<i32>()?, [4, 3, 2, 1]);

@@ -79,7 +79,8 @@ fn bad_sorts(bad: &mut crate::ops::samples::Bad) {
 /// number: it is last in ascending order and first in descending.
 ///
 /// ```
-/// use extensor::{Order, tensor};
+/// use extensor::ops::Order;
+/// use extensor::tensor;
 /// let x = tensor([[3.0, 1.0, 2.0], [0.0, f64::NAN, -1.0]]);
 /// let y = x.sort(-1, Order::Ascending)?;
 /// assert_eq!(y.to_vec::<f64>()?[..5], [1.0, 2.0, 3.0, -1.0, 0.0]);
@@ -94,7 +95,8 @@ pub fn sort(x: &Tensor, axis: i64, order: Order) -> Result<Tensor> {
 /// [`sort`] and, as `i64`, where along the axis each element was.
 ///
 /// ```
-/// use extensor::{Order, tensor};
+/// use extensor::ops::Order;
+/// use extensor::tensor;
 /// let (y, indices) = tensor([3, 1, 2, 1]).sort_with_indices(0, Order::Descending)?;
 /// assert_eq!(y.to_vec::<i32>()?, [3, 2, 1, 1]);
 /// assert_eq!(indices.to_vec::<i64>()?, [0, 2, 1, 3]);
@@ -123,7 +125,8 @@ pub enum Order {
 /// tells.
 ///
 /// ```
-/// use extensor::{sort_backward, tensor};
+/// use extensor::ops::sort_backward;
+/// use extensor::tensor;
 /// let dx = sort_backward(&tensor([10.0, 20.0, 30.0]), &tensor([2i64, 0, 1]), 0)?;
 /// assert_eq!(dx.to_vec::<f64>()?, [20.0, 30.0, 10.0]);
 /// # Ok::<(), extensor::Error>(())
@@ -224,7 +227,8 @@ impl Operation for Sort {
 /// [`sort`].
 ///
 /// ```
-/// use extensor::{Order, tensor};
+/// use extensor::ops::Order;
+/// use extensor::tensor;
 /// let positions = tensor([3, 1, 2, 1]).argsort(-1, Order::Ascending)?;
 /// assert_eq!(positions.to_vec::<i64>()?, [1, 3, 2, 0]);
 /// # Ok::<(), extensor::Error>(())
@@ -293,7 +297,8 @@ impl Operation for ArgSort {
 /// The order is that of [`sort`]. Where `x` is not sorted the positions mean nothing.
 ///
 /// ```
-/// use extensor::{Side, tensor};
+/// use extensor::ops::Side;
+/// use extensor::tensor;
 /// let x = tensor([1.0, 2.0, 2.0, 3.0]);
 /// let values = tensor([2.0, 0.0, 9.0]);
 /// assert_eq!(x.searchsorted(&values, Side::Left)?.to_vec::<i64>()?, [1, 0, 4]);

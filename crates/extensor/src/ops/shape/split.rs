@@ -45,7 +45,8 @@ sections_from!(i32, i64, usize);
 /// `x` cut along `axis` into equal parts, or into parts of given sizes. The parts are views.
 ///
 /// ```
-/// use extensor::{split, tensor};
+/// use extensor::ops::split;
+/// use extensor::tensor;
 /// let x = tensor([1, 2, 3, 4, 5, 6]);
 /// let halves = split(&x, 2, 0)?;
 /// assert_eq!(halves[1].to_vec::<i32>()?, [4, 5, 6]);

@@ -99,7 +99,8 @@ triangle! {
     /// The lower triangle of a matrix, or of each of several: 0 where `column − row > k`.
     ///
     /// ```
-    /// use extensor::{tensor, tril};
+    /// use extensor::ops::tril;
+    /// use extensor::tensor;
     /// let y = tril(&tensor([[1, 2], [3, 4]]), 0)?;
     /// assert_eq!(y.to_vec::<i32>()?, [1, 0, 3, 4]);
     /// # Ok::<(), extensor::Error>(())
@@ -111,7 +112,8 @@ triangle! {
     /// The upper triangle of a matrix, or of each of several: 0 where `column − row < k`.
     ///
     /// ```
-    /// use extensor::{tensor, triu};
+    /// use extensor::ops::triu;
+    /// use extensor::tensor;
     /// let y = triu(&tensor([[1, 2], [3, 4]]), 1)?;
     /// assert_eq!(y.to_vec::<i32>()?, [0, 2, 0, 0]);
     /// # Ok::<(), extensor::Error>(())

@@ -15,7 +15,8 @@ use smallvec::{SmallVec, smallvec};
 /// A view wherever strides can describe it (always, of a contiguous tensor), otherwise a copy.
 ///
 /// ```
-/// use extensor::{reshape, tensor};
+/// use extensor::ops::reshape;
+/// use extensor::tensor;
 /// let x = tensor([[1, 2, 3], [4, 5, 6]]);
 /// let y = reshape(&x, [3, -1])?;
 /// assert_eq!(y.shape(), [3, 2]);
@@ -168,7 +169,8 @@ pub(crate) fn reshaped(x: &Tensor, shape: &Shape) -> Result<Tensor> {
 /// A view.
 ///
 /// ```
-/// use extensor::{tensor, transpose};
+/// use extensor::ops::transpose;
+/// use extensor::tensor;
 /// let x = tensor([[1, 2, 3], [4, 5, 6]]);
 /// assert_eq!(transpose(&x, None)?.to_vec::<i32>()?, [1, 4, 2, 5, 3, 6]);
 /// assert_eq!(transpose(&x, [0, 1])?.shape(), [2, 3]);
@@ -291,7 +293,8 @@ impl Operation for Transpose {
 /// repeated elements lie in memory once.
 ///
 /// ```
-/// use extensor::{broadcast_to, tensor};
+/// use extensor::ops::broadcast_to;
+/// use extensor::tensor;
 /// let y = broadcast_to(&tensor([1, 2]), [2, 2])?;
 /// assert_eq!(y.to_vec::<i32>()?, [1, 2, 1, 2]);
 /// assert_eq!(y.strides(), [0, 1]);

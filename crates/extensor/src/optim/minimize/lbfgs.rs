@@ -15,7 +15,8 @@ use std::collections::VecDeque;
 ///
 /// ```
 /// use extensor::optim::{Lbfgs, Stop};
-/// use extensor::{Tensor, square, sum, tensor};
+/// use extensor::ops::{square, sum};
+/// use extensor::{Tensor, tensor};
 /// let f = |x: &Tensor| sum(&square(&(x - &tensor([1.0, -2.0])))?, ..);
 /// let found = Lbfgs::new().minimize(f, &tensor([10.0, 10.0]))?;
 /// assert_eq!(found.stop, Stop::Converged);

@@ -17,7 +17,8 @@ use crate::{Result, Tensor, Tree};
 ///
 /// ```
 /// use extensor::optim::{NewtonCg, Stop};
-/// use extensor::{Tensor, cosh, sum, tensor};
+/// use extensor::ops::{cosh, sum};
+/// use extensor::{Tensor, tensor};
 /// let f = |x: &Tensor| sum(&cosh(x)?, ..);
 /// let found = NewtonCg::new().minimize(f, &tensor([1.0, -2.0]))?;
 /// assert_eq!(found.stop, Stop::Converged);
