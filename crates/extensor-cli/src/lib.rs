@@ -32,13 +32,21 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     (best.1 > 0.7).then_some(best.0)
 }
 
-/// An error with the nearest name added where it is about a name.
+/// An error with the nearest name added where it is about a name, or with what it is called here.
+///
+/// ```
+/// let error = extensor::ops::catalogue::find("unsqueeze").unwrap_err();
+/// let text = "there is no operation \"unsqueeze\" in the catalogue; here it is called \"expand_dims\"";
+/// assert_eq!(extensor_cli::explain(&error), text);
+/// ```
 pub fn explain(error: &extensor::Error) -> String {
-    match error {
-        extensor::Error::UnknownOperation { name } => match nearest(name) {
-            Some(near) => format!("{error}; did you mean {near:?}?"),
-            None => format!("{error}; `extensor ops` lists them"),
-        },
-        other => other.to_string(),
+    let extensor::Error::UnknownOperation { name } = error else { return error.to_string() };
+    let here: Vec<String> = extensor::ops::catalogue::known_as(name)
+        .map(|record| format!("{:?}", record.name))
+        .collect();
+    match nearest(name) {
+        _ if !here.is_empty() => format!("{error}; here it is called {}", here.join(" or ")),
+        Some(near) => format!("{error}; did you mean {near:?}?"),
+        None => format!("{error}; `extensor ops` lists them"),
     }
 }

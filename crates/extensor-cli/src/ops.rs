@@ -30,9 +30,13 @@ pub fn list() -> Result<bool, String> {
     Ok(true)
 }
 
-/// Shows one operation, with a live example.
+/// Shows one operation, with a live example; by another library's name too, if it is that of one.
 pub fn show(name: &str) -> Result<bool, String> {
-    let record = catalogue::find(name).map_err(|error| explain(&error))?;
+    let elsewhere: Vec<_> = catalogue::known_as(name).collect();
+    let record = match (catalogue::find(name), &elsewhere[..]) {
+        (Ok(record), _) | (Err(_), &[record]) => record,
+        (Err(error), _) => return Err(explain(&error)),
+    };
     let mut output = Output::default();
     let mut field = |name: &str, text: &str| {
         if !text.is_empty() {
@@ -41,6 +45,7 @@ pub fn show(name: &str) -> Result<bool, String> {
     };
     field("operation", &record.signature());
     field("family", &record.family.to_string());
+    field("elsewhere", &record.aliases().join(", "));
     field("formula", record.formula);
     field("derivative", record.derivative);
     field("backward", record.backward);

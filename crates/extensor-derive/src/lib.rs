@@ -9,7 +9,16 @@ use proc_macro2::TokenStream as Code;
 use quote::{format_ident, quote};
 use syn::{Data, DeriveInput, Error, Field, Fields, Index, parse_macro_input, parse_quote};
 
+mod aliases;
 mod method;
+
+/// What others call the operations, as a list of pairs; for the library itself.
+#[doc(hidden)]
+#[proc_macro]
+pub fn aliases(_: TokenStream) -> TokenStream {
+    let pairs = aliases::ALIASES.iter().map(|(name, others)| quote!((#name, &[#(#others),*])));
+    quote!(&[#(#pairs),*]).into()
+}
 
 /// Makes a function of tensors a method of `Tensor` too; for the library itself.
 #[doc(hidden)]

@@ -1,6 +1,7 @@
 //! `#[method]`: a function whose first argument is a tensor is a method of the tensor too; another is
 //! an associated function. There is no list of methods that could differ from that of functions.
 
+use crate::aliases;
 use proc_macro2::TokenStream as Code;
 use quote::quote;
 use syn::{Attribute, Error, Expr, FnArg, ItemFn, Lit, Meta, Pat, Type};
@@ -29,12 +30,19 @@ pub(crate) fn with_method(function: ItemFn) -> syn::Result<Code> {
     }
     let (output, generics) = (&signature.output, &signature.generics);
     let docs = summary(&function.attrs);
+    // `where_` is called `where` by the catalogue.
+    let known = name.to_string();
+    let known = known.trim_end_matches('_');
+    let others: Vec<&str> =
+        aliases::of(known).iter().copied().filter(|other| *name != other).collect();
     let see = format!("See the function [`{name}`]({name}()) for all there is to say of it.");
     Ok(quote! {
+        #(#[doc(alias = #others)])*
         #function
 
         impl crate::Tensor {
             #(#docs)*
+            #(#[doc(alias = #others)])*
             #[doc = ""]
             #[doc = #see]
             #[inline]
@@ -52,7 +60,7 @@ fn is_tensor(ty: &Type) -> bool {
     matches!(&*reference.elem, Type::Path(path) if path.path.is_ident("Tensor"))
 }
 
-/// The first paragraph of the documentation, and the other names.
+/// The first paragraph of the documentation.
 fn summary(attributes: &[Attribute]) -> Vec<&Attribute> {
     let mut ended = false;
     let doc = |attribute: &&Attribute| match &attribute.meta {
@@ -61,7 +69,6 @@ fn summary(attributes: &[Attribute]) -> Vec<&Attribute> {
                 matches!(&text.lit, Lit::Str(text) if text.value().trim().is_empty()));
             !ended
         }
-        Meta::List(meta) => meta.path.is_ident("doc"),
         _ => false,
     };
     attributes.iter().filter(doc).collect()

@@ -10,7 +10,7 @@ use crate::error::{OrRaise, exception, released};
 use crate::random::PyKey;
 use crate::tensor::PyTensor;
 use extensor::Tensor;
-use extensor::ops::catalogue::{self, CATALOGUE};
+use extensor::ops::catalogue::{self, CATALOGUE, known_as};
 use extensor::ops::operation::{Operation, Outputs, apply};
 use extensor::ops::params::{Params, Value};
 use extensor::ops::record::{Class, Count, Record};
@@ -471,6 +471,17 @@ fn documentation(record: &Record) -> String {
 #[pyfunction]
 pub fn operation_of_name(name: &str) -> PyResult<Function> {
     Ok(Function::new(catalogue::find(name).or_raise()?))
+}
+
+/// What others call the operations: for each such name those that it stands for.
+#[pyfunction]
+pub fn aliases(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    for name in CATALOGUE.iter().flat_map(|record| record.aliases()) {
+        let here: Vec<&str> = known_as(name).map(|record| record.name).collect();
+        all.set_item(name, here)?;
+    }
+    Ok(all)
 }
 
 /// All operations and their backward functions by name, in the catalogue's order.

@@ -62,7 +62,7 @@ mod _core {
         safetensors_load, safetensors_load_like, safetensors_save,
     };
     #[pymodule_export]
-    use crate::function::{Function, operation_of_name, operations};
+    use crate::function::{Function, aliases, operation_of_name, operations};
     #[pymodule_export]
     use crate::index::wrap_index;
     #[pymodule_export]

@@ -237,7 +237,7 @@ fn a_mask_that_does_not_fit_is_refused() {
 #[test]
 fn functions_that_rise_through_0_keep_its_sign() -> extensor::Result<()> {
     use extensor::ops::*;
-    type Function = fn(&Tensor) -> Result<Tensor>;
+    type Function = fn(&Tensor) -> extensor::Result<Tensor>;
     let functions: &[(&str, Function)] = &[
         ("gelu", |x| gelu(x, Approximate::None)),
         ("gelu by tanh", |x| gelu(x, Approximate::Tanh)),

@@ -5,7 +5,7 @@ in-place changes: tensors are immutable. Every other operation of the catalogue 
 its own name, with its explicit backward function (`relu`, `relu_backward`).
 """
 
-from . import _core, ops
+from . import _core, _hints, ops
 from . import _tree as tree
 from ._standard import VERSIONS as _API_VERSIONS
 from ._core import DType, Key, Tensor, __version__, get_threads, set_threads
@@ -27,7 +27,7 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module(f".{name}", __name__)
-    hint = _ELSEWHERE.get(name)
+    hint = _ELSEWHERE.get(name) or _hints.hint(name, __dir__(), "extensor.")
     hint = f"; {hint}" if hint else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 

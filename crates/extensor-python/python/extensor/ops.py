@@ -4,7 +4,7 @@ All are bound by looping over the catalogue. The standard's functions (`extensor
 standard's arguments; these have the catalogue's.
 """
 
-from . import _core
+from . import _core, _hints
 
 CATALOGUE = _core.operations()
 globals().update(CATALOGUE)
@@ -18,4 +18,6 @@ __all__ = list(CATALOGUE)
 
 
 def __getattr__(name):
-    raise AttributeError(f"there is no operation {name!r} in the catalogue")
+    hint = _hints.hint(name, CATALOGUE, "ops.")
+    hint = f"; {hint}" if hint else ""
+    raise AttributeError(f"there is no operation {name!r} in the catalogue{hint}")

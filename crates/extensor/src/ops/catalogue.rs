@@ -196,7 +196,29 @@ pub fn find(name: &str) -> Result<&'static Record> {
     found.ok_or_else(|| Error::UnknownOperation { name: name.to_string() })
 }
 
+/// What others call each operation.
+static ALIASES: &[(&str, &[&str])] = extensor_derive::aliases!();
+
+/// The operations that are called `name` in PyTorch, JAX or NumPy: several where it stands for
+/// different things.
+///
+/// ```
+/// use extensor::ops::catalogue::known_as;
+/// let names = |name| known_as(name).map(|record| record.name).collect::<Vec<_>>();
+/// assert_eq!(names("silu"), ["swish"]);
+/// assert_eq!(names("max"), ["maximum", "max_reduce"]);
+/// assert!(names("swish").is_empty());
+/// ```
+pub fn known_as(name: &str) -> impl Iterator<Item = &'static Record> {
+    CATALOGUE.iter().copied().filter(move |record| record.aliases().contains(&name))
+}
+
 impl Record {
+    /// What others call the operation.
+    pub fn aliases(&self) -> &'static [&'static str] {
+        ALIASES.iter().find(|(name, _)| *name == self.name).map_or(&[], |(_, others)| others)
+    }
+
     /// The operation with these parameters; a name that is not one of its parameters is an error.
     pub fn operation(&self, params: &Params) -> Result<Box<dyn Operation>> {
         params.expect_known(self)?;
