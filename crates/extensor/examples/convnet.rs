@@ -5,12 +5,10 @@
 //! cargo run --release --example convnet
 //! ```
 
-use extensor::autodiff::{leaves, value_and_grad};
-use extensor::ops::{ConvOptions, Reduce};
-use extensor::ops::{conv2d, conv2d_backward, relu, relu_backward};
-use extensor::ops::{cross_entropy, cross_entropy_backward, linear, linear_backward};
-use extensor::ops::{flatten, maxpool2d, maxpool2d_backward, maxpool2d_with_indices, reshape};
-use extensor::{DType, Key, Result, Tensor, Tree, tensor};
+use extensor::autodiff::leaves;
+use extensor::ops::{conv2d_backward, cross_entropy_backward, linear_backward};
+use extensor::ops::{maxpool2d_backward, relu_backward};
+use extensor::prelude::*;
 
 #[derive(Tree)]
 struct ConvNet {
@@ -21,29 +19,28 @@ struct ConvNet {
 }
 
 fn loss(net: &ConvNet, x: &Tensor, labels: &Tensor) -> Result<Tensor> {
-    let seen = relu(&conv2d(x, &net.filters, Some(&net.offsets), ConvOptions::new().padding(1))?)?;
-    let pooled = flatten(&maxpool2d(&seen, 2)?, 1, -1)?;
-    let logits = linear(&pooled, &net.weight, Some(&net.bias))?;
-    cross_entropy(&logits, labels, Reduce::Mean)
+    let seen = x.conv2d(&net.filters, &net.offsets, ConvOptions::new().padding(1))?.relu()?;
+    let pooled = seen.maxpool2d(2)?.flatten(1, -1)?;
+    pooled.linear(&net.weight, &net.bias)?.cross_entropy(labels, Reduce::Mean)
 }
 
 /// The same with every step of the backward pass written down.
 fn by_hand(net: &ConvNet, x: &Tensor, labels: &Tensor) -> Result<(Tensor, ConvNet)> {
-    let convolved = conv2d(x, &net.filters, Some(&net.offsets), ConvOptions::new().padding(1))?;
-    let seen = relu(&convolved)?;
-    let (pooled, indices) = maxpool2d_with_indices(&seen, 2)?;
-    let flat = flatten(&pooled, 1, -1)?;
-    let logits = linear(&flat, &net.weight, Some(&net.bias))?;
-    let loss = cross_entropy(&logits, labels, Reduce::Mean)?;
+    let options = ConvOptions::new().padding(1);
+    let convolved = x.conv2d(&net.filters, &net.offsets, options)?;
+    let seen = convolved.relu()?;
+    let (pooled, indices) = seen.maxpool2d_with_indices(2)?;
+    let flat = pooled.flatten(1, -1)?;
+    let logits = flat.linear(&net.weight, &net.bias)?;
+    let loss = logits.cross_entropy(labels, Reduce::Mean)?;
 
     let one = tensor(1f32);
     let (d_logits, _) = cross_entropy_backward(&one, &logits, labels, Reduce::Mean)?;
     let (d_flat, weight, bias) = linear_backward(&d_logits, &flat, &net.weight)?;
-    let d_pooled = reshape(&d_flat, pooled.shape())?;
+    let d_pooled = d_flat.reshape(pooled.shape())?;
     let d_seen = maxpool2d_backward(&d_pooled, &indices, seen.shape(), 2)?;
     let d_convolved = relu_backward(&d_seen, &convolved)?;
-    let (_, filters, offsets) =
-        conv2d_backward(&d_convolved, x, &net.filters, ConvOptions::new().padding(1))?;
+    let (_, filters, offsets) = conv2d_backward(&d_convolved, x, &net.filters, options)?;
     Ok((loss, ConvNet { filters, offsets, weight, bias }))
 }
 

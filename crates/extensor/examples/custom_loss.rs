@@ -4,28 +4,26 @@
 //! cargo run --release --example custom_loss
 //! ```
 
+use extensor::Tolerance;
 use extensor::autodiff::{custom_vjp, grad};
 use extensor::check::{Options, check_gradient};
-use extensor::ops::{add, divide, log, mean, multiply, square, subtract};
 use extensor::{DType, Key, Result, Tensor};
-use extensor::{Tolerance, tensor};
 
 /// The Cauchy loss, `mean ln(1 + (p − t)²)`, which forgives outliers.
 fn cauchy(p: &Tensor, t: &Tensor) -> Result<Tensor> {
-    mean(&log(&add(&tensor(1.0), &square(&subtract(p, t)?)?)?)?, ..)
+    p.subtract(t)?.square()?.log1p()?.mean(..)
 }
 
 /// Its gradient for the predictions: `2d/(1 + d²)/n`.
 fn cauchy_backward(grad_output: &Tensor, p: &Tensor, t: &Tensor) -> Result<Tensor> {
-    let d = subtract(p, t)?;
-    let slope = divide(&multiply(&tensor(2.0), &d)?, &add(&tensor(1.0), &square(&d)?)?)?;
-    let n = tensor(p.len() as f64);
-    multiply(grad_output, &divide(&slope, &n)?)
+    let d = p.subtract(t)?;
+    let slope = 2.0 * &d / (1.0 + d.square()?);
+    grad_output.multiply(&(slope / p.len() as f64))
 }
 
 /// The same with a mistake that is easily made: the mean's `1/n` is missing.
 fn cauchy_backward_wrong(grad_output: &Tensor, p: &Tensor, t: &Tensor) -> Result<Tensor> {
-    multiply(&cauchy_backward(grad_output, p, t)?, &tensor(p.len() as f64))
+    Ok(cauchy_backward(grad_output, p, t)? * p.len() as f64)
 }
 
 fn main() -> Result<()> {

@@ -1,12 +1,11 @@
 //! Two spirals told apart by a network of one's own: a struct of layers, a loss, an optimiser, and a
 //! loop that one can read. Its gradient is proved before the first step.
 
-use extensor::autodiff::value_and_grad;
-use extensor::check::{Options, check_grad};
+use extensor::check::Options;
+use extensor::io;
 use extensor::nn::{LayerNorm, Linear, class_loss};
-use extensor::ops::{Approximate, argmax, equal, gelu, mean, slice};
-use extensor::optim::{AdamW, Optimizer, Schedule};
-use extensor::{DType, Key, Result, Tensor, Tree, io, tensor};
+use extensor::optim::{AdamW, Schedule};
+use extensor::prelude::*;
 
 #[derive(Tree, Clone)]
 struct Network {
@@ -28,8 +27,8 @@ impl Network {
     }
 
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let x = gelu(&self.norm.forward(&self.first.forward(x)?)?, Approximate::None)?;
-        self.last.forward(&gelu(&self.second.forward(&x)?, Approximate::None)?)
+        let x = self.norm.forward(&self.first.forward(x)?)?.gelu(Approximate::None)?;
+        self.last.forward(&self.second.forward(&x)?.gelu(Approximate::None)?)
     }
 }
 
@@ -50,7 +49,7 @@ fn main() -> Result<()> {
     let mut model = Network::new(Key::new(1))?;
     let loss = |model: &Network| class_loss(&model.forward(&x)?, &labels, 0.0);
 
-    let few = (slice(&x, 0, 0, 8, 1)?, slice(&labels, 0, 0, 8, 1)?);
+    let few = (x.slice(0, 0, 8, 1)?, labels.slice(0, 0, 8, 1)?);
     let small = |model: &Network| class_loss(&model.forward(&few.0)?, &few.1, 0.0);
     println!("{}", check_grad(small, &model, &Options::named("two spirals"))?);
 
@@ -61,9 +60,8 @@ fn main() -> Result<()> {
         let (value, grads) = value_and_grad(loss, &model)?;
         (model, state) = optimizer.update_with(schedule.lr(step), model, &grads, state)?;
         if step % 150 == 0 || step == 599 {
-            let found = argmax(&model.forward(&x)?, 1)?;
-            let right = equal(&found, &labels)?;
-            let right = mean(&extensor::ops::cast(&right, DType::F32)?, ..)?.item::<f32>()?;
+            let right = model.forward(&x)?.argmax(1)?.equal(&labels)?;
+            let right = right.cast(DType::F32)?.mean(..)?.item::<f32>()?;
             println!(
                 "step {step:3}  loss {:.4}  right {:.1} %",
                 value.item::<f32>()?,

@@ -5,11 +5,9 @@
 //! cargo run --release --example two_layers
 //! ```
 
-use extensor::autodiff::{leaves, value_and_grad};
-use extensor::ops::Reduce;
-use extensor::ops::{cross_entropy, cross_entropy_backward, linear, linear_backward};
-use extensor::ops::{tanh, tanh_backward};
-use extensor::{DType, Key, Result, Tensor, Tree, tensor};
+use extensor::autodiff::leaves;
+use extensor::ops::{cross_entropy_backward, linear_backward, tanh_backward};
+use extensor::prelude::*;
 
 #[derive(Tree)]
 struct Network {
@@ -34,16 +32,16 @@ impl Layer {
 }
 
 fn loss(network: &Network, x: &Tensor, labels: &Tensor) -> Result<Tensor> {
-    let hidden = tanh(&linear(x, &network.first.weight, Some(&network.first.bias))?)?;
-    let logits = linear(&hidden, &network.second.weight, Some(&network.second.bias))?;
-    cross_entropy(&logits, labels, Reduce::Mean)
+    let Network { first, second } = network;
+    let hidden = x.linear(&first.weight, &first.bias)?.tanh()?;
+    hidden.linear(&second.weight, &second.bias)?.cross_entropy(labels, Reduce::Mean)
 }
 
 /// The same with every step of the backward pass written down.
 fn by_hand(network: &Network, x: &Tensor, labels: &Tensor) -> Result<(Tensor, Network)> {
-    let hidden = tanh(&linear(x, &network.first.weight, Some(&network.first.bias))?)?;
-    let logits = linear(&hidden, &network.second.weight, Some(&network.second.bias))?;
-    let loss = cross_entropy(&logits, labels, Reduce::Mean)?;
+    let hidden = x.linear(&network.first.weight, &network.first.bias)?.tanh()?;
+    let logits = hidden.linear(&network.second.weight, &network.second.bias)?;
+    let loss = logits.cross_entropy(labels, Reduce::Mean)?;
 
     let one = tensor(1f32);
     let (d_logits, _) = cross_entropy_backward(&one, &logits, labels, Reduce::Mean)?;

@@ -6,13 +6,8 @@
 //! ```
 
 use extensor::check::{Mode, Options, check_grad};
-use extensor::ops::{
-    Approximate, AttentionOptions, CrossEntropyOptions, Reduce, add, cross_entropy, gelu,
-    layer_norm,
-};
-use extensor::ops::{linear, reshape, scaled_dot_product_attention, transpose};
-use extensor::tensor;
-use extensor::{DType, Key, Result, Tensor, Tree};
+use extensor::prelude::{Approximate, AttentionOptions, CrossEntropyOptions};
+use extensor::{DType, Key, Result, Tensor, Tree, tensor};
 
 const WIDTH: usize = 8;
 const HEADS: usize = 2;
@@ -47,29 +42,26 @@ impl Norm {
     }
 
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        layer_norm(x, Some(&self.gamma), Some(&self.beta), &[WIDTH], 1e-5)
+        x.layer_norm(&self.gamma, &self.beta, &[WIDTH], 1e-5)
     }
 }
 
 /// `[T, width]` as `[heads, T, width / heads]`.
 fn heads(x: &Tensor) -> Result<Tensor> {
-    transpose(&reshape(x, [TIME, HEADS, WIDTH / HEADS])?, [1, 0, 2])
+    x.reshape([TIME, HEADS, WIDTH / HEADS])?.transpose([1, 0, 2])
 }
 
 fn loss(block: &Block, x: &Tensor, labels: &Tensor) -> Result<Tensor> {
     let seen = block.before_attention.forward(x)?;
-    let part = |weight: &Tensor| heads(&linear(&seen, weight, None)?);
+    let part = |weight: &Tensor| heads(&seen.linear(weight, None)?);
     let (q, k, v) = (part(&block.queries)?, part(&block.keys)?, part(&block.values)?);
-    let y = scaled_dot_product_attention(&q, &k, &v, AttentionOptions::new().causal(true))?;
-    let y = reshape(&transpose(&y, [1, 0, 2])?, [TIME, WIDTH])?;
-    let x = add(x, &linear(&y, &block.output, None)?)?;
-    let inner = gelu(&linear(&block.before_mlp.forward(&x)?, &block.up, None)?, Approximate::None)?;
-    let x = add(&x, &linear(&inner, &block.down, None)?)?;
-    cross_entropy(
-        &linear(&x, &block.classes, None)?,
-        labels,
-        CrossEntropyOptions::new().label_smoothing(0.1).reduction(Reduce::Mean),
-    )
+    let y = q.scaled_dot_product_attention(&k, &v, AttentionOptions::new().causal(true))?;
+    let y = y.transpose([1, 0, 2])?.reshape([TIME, WIDTH])?;
+    let x = x.add(&y.linear(&block.output, None)?)?;
+    let inner = block.before_mlp.forward(&x)?.linear(&block.up, None)?.gelu(Approximate::None)?;
+    let x = x.add(&inner.linear(&block.down, None)?)?;
+    let options = CrossEntropyOptions::new().label_smoothing(0.1);
+    x.linear(&block.classes, None)?.cross_entropy(labels, options)
 }
 
 fn main() -> Result<()> {

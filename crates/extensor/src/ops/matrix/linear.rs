@@ -23,7 +23,12 @@ use smallvec::{SmallVec, smallvec};
 /// ```
 #[method]
 #[track_caller]
-pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+pub fn linear<'a>(
+    x: &Tensor,
+    weight: &Tensor,
+    bias: impl Into<Option<&'a Tensor>>,
+) -> Result<Tensor> {
+    let bias = bias.into();
     match bias {
         Some(bias) => apply_one(&Linear, &[x, weight, bias]),
         None => apply_one(&Linear, &[x, weight]),

@@ -24,13 +24,15 @@ use extensor_derive::method;
 /// ```
 #[method]
 #[track_caller]
-pub fn group_norm(
+pub fn group_norm<'a>(
     x: &Tensor,
-    gamma: Option<&Tensor>,
-    beta: Option<&Tensor>,
+    gamma: impl Into<Option<&'a Tensor>>,
+    beta: impl Into<Option<&'a Tensor>>,
     num_groups: usize,
     eps: f64,
 ) -> Result<Tensor> {
+    let gamma = gamma.into();
+    let beta = beta.into();
     let op = GroupNorm { groups: num_groups, eps };
     apply_one(&op, &with_factors(x, gamma, beta, &mut None)?)
 }
@@ -38,13 +40,14 @@ pub fn group_norm(
 /// The gradients of [`group_norm`] for `x`, `gamma` and `beta`:
 /// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))/√(variance + eps), Σ g·x̂, Σ g)`, where `gγ = grad_output·gamma`.
 #[track_caller]
-pub fn group_norm_backward(
+pub fn group_norm_backward<'a>(
     grad_output: &Tensor,
     x: &Tensor,
-    gamma: Option<&Tensor>,
+    gamma: impl Into<Option<&'a Tensor>>,
     num_groups: usize,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    let gamma = gamma.into();
     pull(&GroupNorm { groups: num_groups, eps }, grad_output, x, gamma)
 }
 
@@ -60,24 +63,27 @@ pub fn group_norm_backward(
 /// ```
 #[method]
 #[track_caller]
-pub fn instance_norm(
+pub fn instance_norm<'a>(
     x: &Tensor,
-    gamma: Option<&Tensor>,
-    beta: Option<&Tensor>,
+    gamma: impl Into<Option<&'a Tensor>>,
+    beta: impl Into<Option<&'a Tensor>>,
     eps: f64,
 ) -> Result<Tensor> {
+    let gamma = gamma.into();
+    let beta = beta.into();
     apply_one(&InstanceNorm { eps }, &with_factors(x, gamma, beta, &mut None)?)
 }
 
 /// The gradients of [`instance_norm`] for `x`, `gamma` and `beta`:
 /// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))/√(variance + eps), Σ g·x̂, Σ g)`, where `gγ = grad_output·gamma`.
 #[track_caller]
-pub fn instance_norm_backward(
+pub fn instance_norm_backward<'a>(
     grad_output: &Tensor,
     x: &Tensor,
-    gamma: Option<&Tensor>,
+    gamma: impl Into<Option<&'a Tensor>>,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    let gamma = gamma.into();
     pull(&InstanceNorm { eps }, grad_output, x, gamma)
 }
 

@@ -27,13 +27,15 @@ const SHAPE: Parameter = required("normalized_shape", "the sizes of the last axe
 /// ```
 #[method]
 #[track_caller]
-pub fn layer_norm(
+pub fn layer_norm<'a>(
     x: &Tensor,
-    gamma: Option<&Tensor>,
-    beta: Option<&Tensor>,
+    gamma: impl Into<Option<&'a Tensor>>,
+    beta: impl Into<Option<&'a Tensor>>,
     normalized_shape: &[usize],
     eps: f64,
 ) -> Result<Tensor> {
+    let gamma = gamma.into();
+    let beta = beta.into();
     let op = LayerNorm { shape: normalized_shape.into(), eps };
     apply_one(&op, &with_factors(x, gamma, beta, &mut None)?)
 }
@@ -41,13 +43,14 @@ pub fn layer_norm(
 /// The gradients of [`layer_norm`] for `x`, `gamma` and `beta`:
 /// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))/√(variance + eps), Σ g·x̂, Σ g)`, where `gγ = grad_output·gamma`.
 #[track_caller]
-pub fn layer_norm_backward(
+pub fn layer_norm_backward<'a>(
     grad_output: &Tensor,
     x: &Tensor,
-    gamma: Option<&Tensor>,
+    gamma: impl Into<Option<&'a Tensor>>,
     normalized_shape: &[usize],
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    let gamma = gamma.into();
     let shape: Shape = normalized_shape.into();
     let gamma = gamma.map_or_else(|| Tensor::ones(shape.clone(), x.dtype()), |g| Ok(g.clone()))?;
     let beta = husk(&shape, gamma.dtype())?;
@@ -69,12 +72,13 @@ pub fn layer_norm_backward(
 /// ```
 #[method]
 #[track_caller]
-pub fn rms_norm(
+pub fn rms_norm<'a>(
     x: &Tensor,
-    gamma: Option<&Tensor>,
+    gamma: impl Into<Option<&'a Tensor>>,
     normalized_shape: &[usize],
     eps: f64,
 ) -> Result<Tensor> {
+    let gamma = gamma.into();
     let op = RmsNorm { shape: normalized_shape.into(), eps };
     apply_one(&op, &with_factors(x, gamma, None, &mut None)?)
 }
@@ -82,13 +86,14 @@ pub fn rms_norm(
 /// The gradients of [`rms_norm`] for `x` and `gamma`:
 /// `((gγ − x̂·mean(gγ·x̂))/√(mean(x²) + eps), Σ g·x̂)`, where `gγ = grad_output·gamma`.
 #[track_caller]
-pub fn rms_norm_backward(
+pub fn rms_norm_backward<'a>(
     grad_output: &Tensor,
     x: &Tensor,
-    gamma: Option<&Tensor>,
+    gamma: impl Into<Option<&'a Tensor>>,
     normalized_shape: &[usize],
     eps: f64,
 ) -> Result<(Tensor, Tensor)> {
+    let gamma = gamma.into();
     let shape: Shape = normalized_shape.into();
     let gamma = gamma.map_or_else(|| Tensor::ones(shape.clone(), x.dtype()), |g| Ok(g.clone()))?;
     let output = husk(grad_output.shape(), grad_output.dtype())?;
