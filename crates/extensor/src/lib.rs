@@ -70,7 +70,7 @@ pub use tensor::{Over, Shape, Tensor, Tolerance, over, tensor};
 /// optimisers' traits. Operations as functions are in [`ops`]; layers in [`nn`].
 pub mod prelude {
     pub use crate::autodiff::{grad, hvp, jvp, value_and_grad, value_and_grad_with_aux, vjp};
-    pub use crate::check::{assert_grad, check_grad};
+    pub use crate::check::{assert_close, assert_grad, check_grad};
     pub use crate::nn::{Mode, Model};
     pub use crate::ops::{
         Approximate, AttentionOptions, BatchNormOptions, ConvOptions, CrossEntropyOptions,

@@ -1,7 +1,7 @@
 //! What goes wrong in an operation is reported at the line that called it, not at one of the library's.
 
-use extensor as ex;
 use extensor::autodiff::grad;
+use extensor::ops as ex;
 use extensor::ops::Reduce;
 use extensor::{DType, Result, Tensor, debug, tensor};
 use std::collections::BTreeSet;
@@ -166,31 +166,27 @@ fn what_an_operation_makes_infinite_is_reported_at_the_line_that_called_it() {
     let big = &Tensor::full([2, 2], 1e200, DType::F64).unwrap();
     let (zero, huge) = (&big.zeros_like().unwrap(), &tensor(1e200));
     let apart = &tensor([1e200, -1e200]);
-    use ex::ops::{mean_squared_error_backward as mse_backward, variance_backward as var_backward};
+    use ex::{mean_squared_error_backward as mse_backward, variance_backward as var_backward};
     let (mean, total) = (Reduce::Mean, Reduce::Sum);
     let calls: Vec<(&str, u32, Call<'_>)> = vec![
-        ("square", line!(), Box::new(|| ex::ops::square(big).map(drop))),
-        ("log", line!(), Box::new(|| ex::ops::log(zero).map(drop))),
-        ("exp", line!(), Box::new(|| ex::ops::exp(big).map(drop))),
-        ("square", line!(), Box::new(|| ex::ops::square_backward(big, big).map(drop))),
-        ("leaky_relu", line!(), Box::new(|| ex::ops::leaky_relu(&-big, 1e200).map(drop))),
-        (
-            "leaky_relu",
-            line!(),
-            Box::new(|| ex::ops::leaky_relu_backward(big, &-big, 1e200).map(drop)),
-        ),
-        ("multiply", line!(), Box::new(|| ex::ops::multiply(big, big).map(drop))),
-        ("multiply", line!(), Box::new(|| ex::ops::multiply_backward(big, big, big).map(drop))),
-        ("divide", line!(), Box::new(|| ex::ops::divide(big, zero).map(drop))),
-        ("prod", line!(), Box::new(|| ex::ops::prod(big, ..).map(drop))),
-        ("variance", line!(), Box::new(|| ex::ops::variance(apart, .., 0).map(drop))),
+        ("square", line!(), Box::new(|| ex::square(big).map(drop))),
+        ("log", line!(), Box::new(|| ex::log(zero).map(drop))),
+        ("exp", line!(), Box::new(|| ex::exp(big).map(drop))),
+        ("square", line!(), Box::new(|| ex::square_backward(big, big).map(drop))),
+        ("leaky_relu", line!(), Box::new(|| ex::leaky_relu(&-big, 1e200).map(drop))),
+        ("leaky_relu", line!(), Box::new(|| ex::leaky_relu_backward(big, &-big, 1e200).map(drop))),
+        ("multiply", line!(), Box::new(|| ex::multiply(big, big).map(drop))),
+        ("multiply", line!(), Box::new(|| ex::multiply_backward(big, big, big).map(drop))),
+        ("divide", line!(), Box::new(|| ex::divide(big, zero).map(drop))),
+        ("prod", line!(), Box::new(|| ex::prod(big, ..).map(drop))),
+        ("variance", line!(), Box::new(|| ex::variance(apart, .., 0).map(drop))),
         ("variance", line!(), Box::new(|| var_backward(huge, apart, .., 0).map(drop))),
-        ("cumprod", line!(), Box::new(|| ex::ops::cumprod(big, 1).map(drop))),
-        (MSE, line!(), Box::new(|| ex::ops::mean_squared_error(big, zero, mean).map(drop))),
+        ("cumprod", line!(), Box::new(|| ex::cumprod(big, 1).map(drop))),
+        (MSE, line!(), Box::new(|| ex::mean_squared_error(big, zero, mean).map(drop))),
         (MSE, line!(), Box::new(|| mse_backward(huge, big, zero, total).map(drop))),
-        ("matmul", line!(), Box::new(|| ex::ops::matmul(big, big).map(drop))),
+        ("matmul", line!(), Box::new(|| ex::matmul(big, big).map(drop))),
         ("multiply", line!(), Box::new(|| (big * big).contiguous().map(drop))),
-        ("square", line!(), Box::new(|| grad(|x| ex::ops::square(x), huge).map(drop))),
+        ("square", line!(), Box::new(|| grad(|x| ex::square(x), huge).map(drop))),
     ];
     for (op, line, call) in &calls {
         let found = catch_unwind(AssertUnwindSafe(|| debug::finite(call)));

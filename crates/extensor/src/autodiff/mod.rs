@@ -10,6 +10,7 @@
 //! This module must not know any particular operation: derivatives come from operations' own rules.
 
 mod checkpoint;
+mod curvature;
 mod custom;
 mod formula;
 mod node;
@@ -19,6 +20,7 @@ mod transform;
 mod tree;
 
 pub use checkpoint::*;
+pub use curvature::*;
 pub use custom::{custom_jvp, custom_vjp};
 pub use extensor_derive::Tree;
 pub(crate) use formula::formula;

@@ -370,7 +370,7 @@ fn room(op: &'static str, shape: &Shape, count: usize, dtype: DType) -> Result<V
 }
 
 /// A tensor like `x` that is 1 at element `k` and 0 elsewhere.
-fn basis(x: &Tensor, k: usize) -> Result<Tensor> {
+pub(super) fn basis(x: &Tensor, k: usize) -> Result<Tensor> {
     let one = ops::one_hot(&crate::tensor(k as i64), x.len() as i64, x.dtype())?;
     ops::reshape(&one, x.shape())
 }

@@ -2,7 +2,7 @@
 //!
 //! [`check_gradient`] checks an explicit pair of functions, [`check_grad`] whatever automatic
 //! differentiation can differentiate, and [`assert_gradients_close`] is its
-//! form for tests; [`suite`] holds every operation of the catalogue to everything that must be true
+//! form for tests; [`assert_close`] compares two tensors; [`suite`] holds every operation of the catalogue to everything that must be true
 //! of all of them. This module knows the [`Operation`](crate::ops::Operation) trait and the catalogue. It
 //! must not know any particular operation, and no tolerance in it depends on which one is checked.
 //!
@@ -33,6 +33,7 @@
 
 mod arrange;
 mod bits;
+mod close;
 mod differences;
 pub mod exhaustive;
 mod function;
@@ -48,6 +49,7 @@ mod taylor;
 mod units;
 
 pub use arrange::{Arrangement, repeated};
+pub use close::{assert_close, assert_close_within};
 pub use function::{assert_grad, check_grad};
 pub use gradient::{
     NumericalGradient, assert_gradients_close, check_gradient, check_gradients, numerical_gradient,

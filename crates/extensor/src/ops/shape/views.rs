@@ -5,7 +5,7 @@ use crate::ops::operation::{apply_one, backward_of, husk, reduce_to_shape, spec}
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record};
 use crate::ops::shape::{bad_parameter, bad_shape, optional, required, sizes};
-use crate::tensor::{Layout, axis_index};
+use crate::tensor::{Layout, axis_index, broadcast};
 use crate::{Axes, DType, Integers, Result, Shape, Tensor};
 use extensor_derive::method;
 use smallvec::{SmallVec, smallvec};
@@ -314,6 +314,41 @@ pub fn broadcast_to_backward(grad_output: &Tensor, input_shape: &[usize]) -> Res
     let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
     let [grad] = backward_of(&BroadcastTo { shape }, grad_output, &[&x], grad_output)?;
     Ok(grad)
+}
+
+/// `x` summed over the axes along which a tensor of `shape` would be repeated to have `x`'s shape: what
+/// a backward function does with the gradient for an operand that was broadcast.
+///
+/// ```
+/// use extensor::tensor;
+/// let g = tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(g.sum_to_shape([2])?.to_vec::<f64>()?, [4.0, 6.0]);
+/// assert_eq!(g.sum_to_shape([2, 1])?.to_vec::<f64>()?, [3.0, 7.0]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[method]
+#[track_caller]
+pub fn sum_to_shape(x: &Tensor, shape: impl Integers) -> Result<Tensor> {
+    let op = "sum_to_shape";
+    let shape = sizes(op, "shape", &shape.integers())?;
+    match broadcast(op, &shape, x.shape()) {
+        Ok(common) if common == *x.shape() => reduce_to_shape(op, x, &shape),
+        _ => Err(bad_shape(op, "x", format!("one that {shape} broadcasts to"), x.shape())),
+    }
+}
+
+/// The shape that tensors of these shapes are broadcast to.
+///
+/// ```
+/// use extensor::ops::broadcast_shapes;
+/// assert_eq!(broadcast_shapes(&[&[3, 1][..], &[4][..]])?, [3, 4]);
+/// assert!(broadcast_shapes(&[&[3][..], &[4][..]]).is_err());
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn broadcast_shapes(shapes: &[impl AsRef<[usize]>]) -> Result<Shape> {
+    shapes.iter().try_fold(Shape::scalar(), |common, shape| {
+        broadcast("broadcast_shapes", &common, &Shape::from(shape.as_ref()))
+    })
 }
 
 #[derive(Clone, Debug)]
