@@ -32,6 +32,7 @@
 //! | [`nn`] | layers, initialisers and models |
 //! | [`optim`] | optimisers, schedules, minimisers |
 //! | [`data`], [`train`] | data sets, batches; training with checkpoints, logs and resumption |
+//! | [`metrics`] | precision, recall, F, AUROC, confusion, perplexity |
 //! | [`precision`], [`gradients`] | mixed precision, loss scaling; clipping, accumulation |
 //! | [`io`] | `.npy`, `.npz` and `.safetensors` files |
 //! | [`debug`], [`interrupt`] | where a NaN came from; stopping long work |
@@ -52,6 +53,7 @@ pub mod debug;
 pub mod gradients;
 pub mod interrupt;
 pub mod io;
+pub mod metrics;
 pub mod nn;
 pub mod ops;
 pub mod optim;
