@@ -146,9 +146,9 @@ fn total<A: Tree>(tree: &A) -> Result<Tensor> {
 /// negative eigenvalue, which the Hessian of the whole may have.
 ///
 /// ```
-/// use extensor::{autodiff::gauss_newton_vp, tensor};
+/// use extensor::{Tensor, autodiff::gauss_newton_vp, tensor};
 /// // model x ↦ x², loss ½y²: J = 2x, H = 1.
-/// let loss = |y: &_| (0.5 * (y * y)).sum(..);
+/// let loss = |y: &Tensor| (0.5 * (y * y)).sum(..);
 /// let v = gauss_newton_vp(|x| x.square(), loss, &tensor([1.0, 3.0]), &tensor([1.0, 1.0]))?;
 /// assert_eq!(v.to_vec::<f64>()?, [4.0, 36.0]);
 /// # Ok::<(), extensor::Error>(())
