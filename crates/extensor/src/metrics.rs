@@ -3,6 +3,7 @@
 //! Nothing here is differentiated, and nothing knows models or training: predictions and targets are
 //! tensors of the same shape.
 
+use crate::tensor::expect_room;
 use crate::{DType, Error, Result, Tensor};
 use std::fmt;
 
@@ -11,7 +12,7 @@ use std::fmt;
 ///
 /// ```
 /// use extensor::{metrics::{Average, Confusion}, tensor};
-/// let mut confusion = Confusion::new(3);
+/// let mut confusion = Confusion::new(3)?;
 /// confusion.add(&tensor([0i64, 2, 1]), &tensor([0i64, 1, 2]))?;
 /// confusion.add(&tensor([0i64, 0, 1]), &tensor([0i64, 1, 2]))?;
 /// assert_eq!(confusion.count(1, 2), 1); // a 1 that was taken for a 2
@@ -53,9 +54,11 @@ pub struct Scores {
 const OP: &str = "confusion";
 
 impl Confusion {
-    /// Nothing yet, of so many classes.
-    pub fn new(classes: usize) -> Confusion {
-        Confusion { classes, counts: vec![0; classes.saturating_mul(classes)] }
+    /// Nothing yet, of so many classes; an error if there is no memory for all pairs of them.
+    pub fn new(classes: usize) -> Result<Confusion> {
+        let pairs = classes.saturating_mul(classes);
+        expect_room(OP, pairs, size_of::<u64>())?;
+        Ok(Confusion { classes, counts: vec![0; pairs] })
     }
 
     /// Adds predictions and what they should have been: numbers of classes, of a whole-number dtype.

@@ -485,31 +485,11 @@ fn products(tried: &mut Tried) {
     });
     let (weight, bias) = (normal(2, &[4, 3, 3, 2]), normal(3, &[6]));
     let all = [x.clone(), weight.clone(), bias];
-    let f = |x: &Vec<Tensor>| {
-        conv_transpose2d(
-            &x[0],
-            &x[1],
-            Some(&x[2]),
-            ConvOptions::new()
-                .stride([2, 1])
-                .padding([1, 0])
-                .output_padding([1, 0])
-                .dilation([1, 2])
-                .groups(2),
-        )
-    };
+    let options = ConvOptions::new().stride([2, 1]).padding([1, 0]).dilation([1, 2]).groups(2);
+    let options = options.output_padding([1, 0]);
+    let f = |x: &Vec<Tensor>| conv_transpose2d(&x[0], &x[1], &x[2], options);
     tried.compare("conv_transpose2d", &all, f, |g, _| {
-        let found = conv_transpose2d_backward(
-            g,
-            &x,
-            &weight,
-            ConvOptions::new()
-                .stride([2, 1])
-                .padding([1, 0])
-                .output_padding([1, 0])
-                .dilation([1, 2])
-                .groups(2),
-        )?;
+        let found = conv_transpose2d_backward(g, &x, &weight, options)?;
         Ok(triple(found))
     });
 }

@@ -9,7 +9,7 @@ fn near(a: f64, b: f64) {
 
 #[test]
 fn scores_are_those_of_scikit_learns_examples() -> Result<()> {
-    let mut confusion = Confusion::new(3);
+    let mut confusion = Confusion::new(3)?;
     confusion.add(&tensor([0i64, 2, 1, 0, 0, 1]), &tensor([0i64, 1, 2, 0, 1, 2]))?;
     let scores = confusion.scores(Average::Macro);
     near(scores.precision, 2.0 / 9.0);
@@ -51,7 +51,7 @@ fn the_area_is_the_part_of_pairs_in_order_with_ties_by_half() -> Result<()> {
 
 #[test]
 fn what_cannot_be_counted_is_an_error_and_adds_nothing() {
-    let mut confusion = Confusion::new(2);
+    let mut confusion = Confusion::new(2).unwrap();
     let errors = [
         (
             confusion.add(&tensor([0i64, 2]), &tensor([0i64, 1])),
@@ -72,8 +72,12 @@ fn what_cannot_be_counted_is_an_error_and_adds_nothing() {
         let error = result.unwrap_err().to_string();
         assert!(error.contains(text), "{error}");
     }
+    for classes in [1 << 24, usize::MAX] {
+        let error = Confusion::new(classes).unwrap_err().to_string();
+        assert!(error.starts_with("confusion: "), "{error}");
+    }
     assert_eq!(confusion.total(), 0);
     assert!(confusion.accuracy().is_nan());
     assert_eq!(confusion.recall(0), 0.0);
-    assert!(Confusion::new(0).scores(Average::Macro).f1.is_nan());
+    assert!(Confusion::new(0).unwrap().scores(Average::Macro).f1.is_nan());
 }

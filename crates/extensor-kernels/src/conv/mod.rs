@@ -5,8 +5,9 @@
 //! modulo the stride see the output's gradient through windows that slide by one, so that nothing
 //! is stuffed with zeros or scattered. `weight` computes the gradient for the weights. Both are
 //! matrix products whose operand of patches is packed from the image and never exists, or loops
-//! along rows where there are too few channels for a product to pay. A transposed convolution is
-//! the gradient for the input of a convolution, and its gradients are the other two.
+//! along rows where there are not enough channels for a product to pay (`Geometry::by_rows`). A
+//! transposed convolution is the gradient for the input of a convolution, and its gradients are the
+//! other two.
 //!
 //! A result depends on shapes and numbers only, not on threads or the instruction set, but for `bf16`
 //! where there is a unit for it (see [`gemm`](crate::gemm)). Numbers

@@ -4,7 +4,7 @@
 //! All of it is made of the transformations beside it, and is differentiable like them.
 
 use super::transform::{basis, grad, hvp, jvp, linearize, vjp};
-use super::tree::{Tree, map, map_parameters, parameters, zip_map};
+use super::tree::{Tree, map, map_parameters, parameters};
 use crate::{DType, Error, Key, Result, Tensor, ops};
 
 /// The diagonal of the Hessian of a function of which the result is one number: the second derivative
@@ -69,31 +69,28 @@ pub fn hessian_diagonal_probed<A: Tree>(
         });
     }
     let (_, along) = linearize(|args| grad(&f, args), args)?;
-    let mut sum: Option<A> = None;
+    let mut sums: Vec<Tensor> = Vec::new();
     for probe in 0..probes {
         let mut leaf = 0;
         let signs = map_parameters(args, |x| {
             leaf += 1;
             signs(key.fold_in(probe as u64).fold_in(leaf), x)
         })?;
-        let product = zip_map(&along.call(&signs)?, &signs, |h, v| match h.dtype().is_float() {
-            true => h.multiply(v),
-            false => Ok(h.clone()),
-        })?;
-        sum = Some(match sum {
-            Some(sum) => zip_map(&sum, &product, |a, b| match a.dtype().is_float() {
-                true => a.add(b),
-                false => Ok(a.clone()),
-            })?,
-            None => product,
-        });
+        let product = along.call(&signs)?;
+        let products = parameters(&product).into_iter().zip(parameters(&signs));
+        for (i, (h, v)) in products.enumerate() {
+            let part = h.multiply(v)?;
+            match sums.get_mut(i) {
+                Some(sum) => *sum = sum.add(&part)?,
+                None => sums.push(part),
+            }
+        }
     }
-    let mean = |x: &Tensor| x.divide(&Tensor::scalar_of(probes as f64, x.dtype())?);
-    let sums = sum.map_or_else(|| map(args, Tensor::zeros_like), Ok)?;
-    // Buffers are the arguments' own.
-    let found = map_parameters(&sums, mean)?;
-    let mut found = parameters(&found).into_iter();
-    map_parameters(args, |x| Ok(found.next().unwrap_or(x).clone()))
+    let mut sums = sums.iter();
+    map_parameters(args, |x| match sums.next() {
+        Some(sum) => sum.divide(&Tensor::scalar_of(probes as f64, x.dtype())?),
+        None => x.zeros_like(),
+    })
 }
 
 /// −1 and 1 at random, like `x`.
