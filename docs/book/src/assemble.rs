@@ -52,10 +52,10 @@ fn reference(pages: &Path) -> Result<(), String> {
 /// Typesets the formulas of all pages.
 fn formulas(pages: &Path) -> Result<(), String> {
     let mut wrong = Vec::new();
-    for path in markdown(pages)? {
-        match math::typeset(&read(&path)?) {
-            Ok(page) => write(&path, &page)?,
-            Err(error) => wrong.push(format!("{}:{error}", relative(&path, pages))),
+    for path in markdown(pages)?.iter().filter(|path| !path.ends_with("SUMMARY.md")) {
+        match math::typeset(&read(path)?) {
+            Ok(page) => write(path, &page)?,
+            Err(error) => wrong.push(format!("{}:{error}", relative(path, pages))),
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }

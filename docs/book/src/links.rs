@@ -33,13 +33,24 @@ pub fn broken(book: &Path) -> std::io::Result<Vec<String>> {
     }
     for path in files(book, ".css")? {
         let style = std::fs::read_to_string(&path)?;
-        if style.contains("http://") || style.contains("https://") || style.contains("url(//") {
-            broken.push(format!("{}: names an address of a network", path.display()));
+        for link in loaded_by_style(&style).filter(|link| is_external(link)) {
+            broken.push(format!("{}: {link} would be loaded from a network", path.display()));
         }
     }
     broken.sort();
     broken.dedup();
     Ok(broken)
+}
+
+/// What a style sheet loads: `url(…)` and `@import "…"`. Pictures that it contains are not loaded.
+fn loaded_by_style(style: &str) -> impl Iterator<Item = &str> {
+    let named = |text: &'static str| style.split(text).skip(1);
+    let link = |text: &str| text.trim_start().trim_start_matches(['"', '\'']).len();
+    named("url(")
+        .chain(named("@import"))
+        .map(move |text| &text[text.len() - link(text)..])
+        .map(|text| text.split(['"', '\'', ')', ';']).next().unwrap_or(""))
+        .filter(|link| !link.starts_with("data:"))
 }
 
 fn is_external(link: &str) -> bool {
@@ -211,9 +222,16 @@ mod tests {
         );
         write("b.html", r#"<p ID="x">B <math><mi>x</mi></math></p>"#);
         write("there.svg", "");
-        write("s.css", "a { background: url(https://example.org/x.png) }");
+        write(
+            "s.css",
+            "/* https://example.org */ a { background: url( 'https://example.org/x.png' ) }",
+        );
+        write(
+            "t.css",
+            "@import \"//example.org/y.css\"; a { background: url(data:image/png;base64,abcd) }",
+        );
         let found = broken(book.path()).unwrap();
-        let parts = ["b.html#y", "c.html", "none.svg", "a.js", "f.css", "s.css"];
+        let parts = ["b.html#y", "c.html", "none.svg", "a.js", "f.css", "x.png", "y.css"];
         assert_eq!(found.len(), parts.len(), "{found:#?}");
         for part in parts {
             assert!(found.iter().any(|sentence| sentence.contains(part)), "{part}: {found:#?}");

@@ -3,12 +3,17 @@
 use math_core::{LatexToMathML, MathCoreConfig, MathDisplay};
 use pulldown_cmark::{Event, Options, Parser};
 
+/// What LaTeX has and the converter has not, put into words of its own.
+const MACROS: [(&str, &str); 2] =
+    [("mathrel", r"\;{#1}\;"), ("substack", r"\begin{matrix}#1\end{matrix}")];
+
 /// The page with its formulas as MathML; what stands in code is left alone.
 ///
 /// # Errors
 /// A sentence that begins with the line of a formula which does not parse.
 pub fn typeset(page: &str) -> Result<String, String> {
-    let converter = LatexToMathML::new(MathCoreConfig::default())
+    let macros = MACROS.map(|(name, meaning)| (name.to_string(), meaning.to_string())).to_vec();
+    let converter = LatexToMathML::new(MathCoreConfig { macros, ..MathCoreConfig::default() })
         .map_err(|(error, ..)| error.error_message())?;
     // What mdBook's own parser recognises, and formulas.
     let options = Options::ENABLE_TABLES
@@ -27,12 +32,24 @@ pub fn typeset(page: &str) -> Result<String, String> {
             Event::DisplayMath(latex) => (latex, MathDisplay::Block),
             _ => continue,
         };
-        let formula = converter.convert_with_local_counter(latex, display).map_err(|error| {
-            let line = page[..range.start].lines().count().max(1);
-            format!("{line}: the formula {latex:?} does not parse: {}", error.error_message())
+        // The converter has no boxes; a whole formula's is drawn by the style.
+        let inner = latex.trim().strip_prefix(r"\boxed{").and_then(|rest| rest.strip_suffix('}'));
+        let source = inner.unwrap_or(latex);
+        let formula = converter.convert_with_local_counter(source, display).map_err(|error| {
+            let line = page[..range.start].matches('\n').count() + 1;
+            format!("{line}: the formula {:?} does not parse: {}", &**latex, error.error_message())
         })?;
         typeset.push_str(&page[done..range.start]);
-        typeset.push_str(&shielded(&formula));
+        // Chromium draws what is marked as an accent into the letter below it.
+        let formula = shielded(&formula.replace(" accent=\"true\"", ""));
+        // A formula of its own that is too wide for a screen scrolls in a box.
+        typeset.push_str(&match (display, inner) {
+            (MathDisplay::Inline, _) => formula,
+            (MathDisplay::Block, None) => format!("<span class=\"formula\">{formula}</span>"),
+            (MathDisplay::Block, Some(_)) => {
+                format!("<span class=\"formula boxed\">{formula}</span>")
+            }
+        });
         done = range.end;
     }
     typeset.push_str(&page[done..]);
