@@ -34,7 +34,7 @@ fn of_square(wrong: impl Fn(&Tensor, &Tensor) -> Result<Tensor>) -> String {
 fn a_constant_factor_is_named() {
     let text = of_square(|right, _| Ok(right * 3.5));
     assert_eq!(text, "off by a constant factor 3.5 everywhere");
-    let text = of_square(|right, _| right.negative());
+    let text = of_square(|right, _| right.negate());
     assert_eq!(text, "the sign is swapped: your gradient is −1 times the right one everywhere");
 }
 

@@ -226,18 +226,8 @@ impl Session {
             progress.output.finish()?;
             return Ok(INTERRUPTED);
         }
-        let mut finish = || {
-            report::finish(
-                &settings,
-                &state,
-                &plan,
-                &folder,
-                &directory,
-                &mut progress,
-                started,
-                end,
-            )
-        };
+        let mut finish =
+            || report::finish(&settings, &state, &folder, &directory, &mut progress, started, end);
         let stopped = || stop.load(Ordering::Relaxed);
         match interrupt::watch(&stopped, || Ok(finish())).map_err(failed).and_then(|done| done) {
             Err(_) if stopped() => {

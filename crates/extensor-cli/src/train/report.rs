@@ -55,7 +55,6 @@ fn thousands(n: u64) -> String {
 pub fn finish(
     settings: &Settings,
     state: &State<Network>,
-    plan: &Plan,
     folder: &Path,
     directory: &Directory,
     progress: &mut Progress,

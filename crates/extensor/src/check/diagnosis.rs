@@ -63,13 +63,18 @@ pub(super) fn of_values(all: &[Comparison], arguments: &[Argument], some: bool) 
     let (names, right): (Vec<&Argument>, Vec<&Argument>) =
         arguments.iter().partition(|a| named(&a.name));
     let inside: Vec<&Row> = rows.iter().filter(|row| named(row.argument)).collect();
-    let rearranged = || if some { None } else { rearranged(&inside, &names) };
+    // Where elements have changed places, which of them differ is of no interest.
+    let mut elsewhere = false;
     let found = zero(&wrong, &inside)
         .or_else(|| factor(&wrong, &inside, names.iter().chain(&right)))
-        .or_else(rearranged)
+        .or_else(|| {
+            let found = if some { None } else { rearranged(&inside, &names) };
+            elsewhere = found.is_some();
+            found
+        })
         .or_else(|| offset(&wrong, &inside))
         .unwrap_or_else(|| another(&wrong, &inside));
-    Some(found + &confined(&wrong, &rows, &inside, &names, some))
+    Some(found + &confined(&wrong, &rows, &inside, &names, some || elsewhere))
 }
 
 fn row(comparison: &Comparison) -> Option<Row<'_>> {
@@ -120,6 +125,9 @@ fn factor<'a>(
         return None;
     }
     let factor = first.analytic / first.numeric;
+    if (factor - 1.0).abs() < 1e-3 {
+        return None;
+    }
     let by_factor = |row: &&Row| (row.analytic, factor * row.numeric);
     if !same(wrong.iter().map(by_factor)) {
         return None;
