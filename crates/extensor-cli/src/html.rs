@@ -1,6 +1,6 @@
 //! A page with the error-against-ε plot of every operation, and functions beside their derivatives.
 
-use extensor::check::ErrorAtStep;
+use extensor::check::Step;
 use extensor::check::suite::{Outcome, Plan, convergence, samples};
 use extensor::ops::catalogue;
 use extensor::ops::operation::{self, apply};
@@ -147,7 +147,7 @@ fn frame(contents: &str, x: [(f64, String); 2], y: [(f64, String); 2], label: &s
     text + contents + "</svg>\n"
 }
 
-fn error_plot(steps: &[ErrorAtStep]) -> String {
+fn error_plot(steps: &[Step]) -> String {
     // An error of exactly 0 is drawn where the smallest number above it would be.
     let log = |v: f64| v.max(1e-17).log10();
     let eps = Range::of(steps.iter().map(|s| log(s.eps)));
