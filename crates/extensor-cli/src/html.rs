@@ -149,8 +149,9 @@ fn error_chart(name: &str, steps: &[ErrorAtStep]) -> Option<Chart> {
         let all = points.iter().map(part).filter(|v| v.is_finite());
         let (low, high) =
             all.fold((f64::INFINITY, f64::NEG_INFINITY), |r, v| (r.0.min(v), r.1.max(v)));
-        (low.is_finite())
-            .then(|| if high - low < 1.0 { (low - 0.5, high + 0.5) } else { (low, high) })
+        // Three powers of ten at the least.
+        let missing = (3.0 - (high - low)).max(0.0) / 2.0;
+        low.is_finite().then_some((low - missing, high + missing))
     };
     let (across, (low, high)) = (span(|p| p.0)?, span(|p| p.1)?);
     Some(Chart {

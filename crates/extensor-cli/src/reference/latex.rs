@@ -51,7 +51,10 @@ pub fn block(text: &str, record: &Record) -> Result<String, String> {
 pub fn inline(text: &str, record: &Record) -> Result<String, String> {
     let mut clauses = Vec::new();
     for clause in split(text, "; ") {
-        clauses.push(joined(&clause_pieces(clause, record)?));
+        // What stands between formulas is where a line may break.
+        let said = joined(&clause_pieces(clause, record)?);
+        let said = said.replace("\\quad\\text{with}\\quad ", "$, with $");
+        clauses.push(said.replace(",\\quad ", "$, $"));
     }
     Ok(clauses.join("; "))
 }
@@ -96,6 +99,12 @@ fn clause_pieces(clause: &str, record: &Record) -> Result<Vec<Piece>, String> {
         pieces.extend(clause_pieces(rest, record)?);
         return Ok(pieces);
     }
+    // A word before a comma has no space after it.
+    let tight = |made: &mut Vec<Piece>| {
+        if let Some(Piece::Text(words)) = made.last_mut() {
+            words.truncate(words.trim_end().len());
+        }
+    };
     let mut made: Vec<Piece> = Vec::new();
     for (number, part) in definitions(clause).into_iter().enumerate() {
         let pieces = part_pieces(part, record)?;
@@ -108,10 +117,12 @@ fn clause_pieces(clause: &str, record: &Record) -> Result<Vec<Piece>, String> {
                 made.extend(pieces.into_iter().skip(1));
             }
             _ if plain => {
+                tight(&mut made);
                 made.push(Piece::Text(if number == 1 { ", with " } else { ", " }.into()));
                 made.extend(pieces);
             }
             _ => {
+                tight(&mut made);
                 made.push(Piece::Text(", ".into()));
                 made.extend(pieces);
             }
