@@ -91,10 +91,10 @@ fn json_and_html_are_written_whole() {
 
     let page = fs::read_to_string(&html).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
-    assert!(page.contains("id=\"log\"") && page.contains("y = ln x"));
+    assert!(page.contains("id=\"log\"") && page.contains(">ln</mo><mi>x</mi>"));
     // Two plots for log: the error against ε, and the function beside its derivative.
     let section = &page[page.find("id=\"log\"").unwrap()..];
-    let section = &section[..section.find("</table>").unwrap()];
+    let section = &section[..section.find("</section>").unwrap()];
     assert_eq!(section.matches("<svg").count(), 2);
     let plots = &section[section.find("<svg").unwrap()..section.rfind("</svg>").unwrap()];
     assert!(!plots.contains("NaN") && !plots.contains("inf"), "{plots}");
@@ -270,4 +270,43 @@ fn all_numbers_of_f32_are_taken_up_where_they_were_interrupted() {
     let output = extensor(&arguments);
     assert_eq!(output.status.code(), Some(2));
     assert!(err(&output).contains("remove the file to begin anew"), "{}", err(&output));
+}
+
+#[test]
+fn ops_prints_a_reference_page_by_another_librarys_name_too() {
+    let text = out(&extensor(&["ops", "silu", "--markdown"]));
+    assert!(text.starts_with("# swish\n"), "{text}");
+    for part in
+        ["$$ y = x \\cdot \\sigma (x)", "<svg", "## Checks", "✓ passed", "called `silu` elsewhere"]
+    {
+        assert!(text.contains(part), "{part}");
+    }
+    let output = extensor(&["ops", "exp", "--book", "somewhere"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn the_page_of_a_check_is_one_file_with_an_index_a_filter_and_pass_marks() {
+    let page = folder("page").join("check.html");
+    let output = extensor(&["check", "s*g*", "--html", page.to_str().unwrap()]);
+    assert!(output.status.success());
+    let text = fs::read_to_string(&page).unwrap();
+    for name in ["sigmoid", "sign"] {
+        assert!(text.contains(&format!(
+            "<a href=\"#{name}\"><span class=\"good\" title=\"passed\">✓</span> {name}</a>"
+        )));
+        assert!(text.contains(&format!("<section id=\"{name}\"")));
+    }
+    for part in [
+        "id=\"filter\"",
+        "<math",
+        "prefers-color-scheme:dark",
+        "class=\"tick-x\"",
+        "10⁻⁶",
+        "error of differences",
+    ] {
+        assert!(text.contains(part), "{part}");
+    }
+    // Nothing comes from elsewhere.
+    assert!(!text.contains("src=") && !text.contains("<link") && !text.contains("http"));
 }

