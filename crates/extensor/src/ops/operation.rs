@@ -214,7 +214,7 @@ pub fn backward(
     wanted: &[bool],
 ) -> Result<Grads> {
     let record = op.record();
-    let name = backward_name(record);
+    let name = record.backward_name();
     for (i, input) in inputs.iter().enumerate() {
         if wanted[i] && !(record.differentiable_input(i) && input.dtype().is_float()) {
             let argument = input_name(record, i);
@@ -262,7 +262,7 @@ pub(crate) fn backward_of_call(
     let mut result = if traced(grads) || traced(inputs) || traced(outputs) {
         autodiff::backward(op, &call)?
     } else {
-        stoppable(backward_name(record), || op.backward(&call))?
+        stoppable(record.backward_name(), || op.backward(&call))?
     };
     debug_assert_eq!(result.len(), inputs.len(), "{}: a gradient for each input", record.name);
     for (grad, input) in result.iter_mut().zip(inputs) {
@@ -270,7 +270,7 @@ pub(crate) fn backward_of_call(
         if value.shape() != input.shape() {
             let class = Class::Elementwise;
             debug_assert_eq!(record.class, class, "{}: a gradient's shape", record.name);
-            *value = reduce_to_shape(backward_name(record), value, input.shape())?;
+            *value = reduce_to_shape(record.backward_name(), value, input.shape())?;
         }
         if value.dtype() != input.dtype() {
             *value = ops::cast(value, input.dtype())?;
@@ -471,11 +471,6 @@ fn linear_derivative(
     let mut along = apply(op.linear_part().as_deref().unwrap_or(op), &at)?;
     along.truncate(results.len());
     Ok(along)
-}
-
-/// `"relu_backward"` for `relu`, as errors name it.
-fn backward_name(record: &'static Record) -> &'static str {
-    record.backward.split('(').next().unwrap_or(record.name)
 }
 
 /// The name of input number `index`, as errors and reports use it.

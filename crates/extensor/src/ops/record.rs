@@ -5,6 +5,8 @@ use super::Operation;
 pub use super::accuracy::{Accuracy, Bound};
 use super::params::Params;
 use super::samples::{Bad, Sample, Sampler};
+pub(super) use super::signature::signature;
+pub use super::signature::{Argument, Kind, Signature};
 use std::fmt;
 
 /// The families that operations come in.
@@ -193,8 +195,8 @@ pub struct Record {
     pub inputs: &'static [Input],
     /// The parameters it takes.
     pub params: &'static [Parameter],
-    /// The explicit backward function's arguments, for display.
-    pub backward: &'static str,
+    /// The explicit backward function, if there is one.
+    pub backward: Option<Signature>,
     /// What kind of function it is.
     pub class: Class,
     /// How often it can be differentiated with a result that is not identically zero or undefined:
@@ -239,7 +241,7 @@ impl Record {
         conventions: "",
         inputs: &[Input::new("x")],
         params: &[],
-        backward: "",
+        backward: None,
         class: Class::Elementwise,
         order: 2,
         needs: Needs::Inputs,
@@ -264,6 +266,17 @@ impl Record {
         });
         let arguments: Vec<String> = inputs.chain(params).collect();
         format!("{}({})", self.name, arguments.join(", "))
+    }
+
+    /// `clip_backward(grad_output, x, min, max)`; nothing where there is no such function.
+    pub fn backward_signature(&self) -> String {
+        self.backward.map_or(String::new(), |signature| signature.to_string())
+    }
+
+    /// The name of the explicit backward function, or the operation's own where there is none: what
+    /// errors in the backward pass are reported under.
+    pub fn backward_name(&self) -> &'static str {
+        self.backward.map_or(self.name, |signature| signature.name)
     }
 
     /// Whether the operation has a derivative at all.

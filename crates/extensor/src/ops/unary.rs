@@ -4,7 +4,7 @@ pub(super) use super::operation::{Backward, Grads, Operation, Outputs, Spec, Spe
 pub(super) use super::operation::{apply_one, backward_of, husk};
 pub(super) use super::params::Params;
 pub(super) use super::pointwise::{Takes, infer_unary, map_number, map_real};
-pub(super) use super::record::{Family, Needs, Record};
+pub(super) use super::record::{Family, Needs, Record, signature};
 pub(super) use super::samples::{LARGE, SHAPES, Sampler};
 pub(super) use crate::{DType, Result, Tensor, autodiff};
 pub(super) use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers};
@@ -63,7 +63,7 @@ macro_rules! unary {
                 formula: $formula,
                 derivative: $derivative,
                 domain: $domain,
-                backward: concat!(stringify!($backward), "(grad_output, ", stringify!($from), ")"),
+                backward: signature!($backward(grad_output, $from)),
                 needs: unary!(@needs $from),
                 build: |_| Ok(Box::new($Op)),
                 samples: |s| {

@@ -111,8 +111,7 @@ fn wrong_gradients(log: &mut Log, op: &dyn Operation, sample: &Sample) -> Result
     if !wanted.contains(&true) {
         return Ok(());
     }
-    let signature = op.record().backward;
-    let name = signature.split('(').next().unwrap_or(signature).to_string();
+    let name = op.record().backward_name().to_string();
     let place = |what: &'static str| move || what.to_string();
     let attempt = |grads: &[Tensor]| {
         let call = || backward(op, grads, inputs, &outputs, &wanted);

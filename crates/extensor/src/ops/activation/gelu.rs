@@ -150,7 +150,7 @@ impl Curve for Gelu {
             what: "whether to use the formula with tanh",
             default: Some("false"),
         }],
-        backward: "gelu_backward(grad_output, x, approximate)",
+        backward: signature!(gelu_backward(grad_output, x; approximate)),
         build: |p| {
             Along::build(Gelu { approximate: p.bool_or("gelu", "approximate", "none", "tanh")? })
         },

@@ -158,7 +158,7 @@ impl Curve for LeakyRelu {
         derivative: "y′ = 1 for x > 0, alpha elsewhere",
         conventions: "y′(0) = alpha",
         params: &[alpha("the slope below 0", "0.01")],
-        backward: "leaky_relu_backward(grad_output, x, alpha)",
+        backward: signature!(leaky_relu_backward(grad_output, x; alpha)),
         build: |p| Along::build(LeakyRelu { alpha: p.float("leaky_relu", "alpha", 0.01)? }),
         samples: |s| samples(s, &[0.2, 0.0, -0.5]),
         kinks: |sample| sample.holds(0, &[0.0]) && sample.number("alpha", 0.01) != 1.0,
@@ -227,7 +227,7 @@ impl Curve for Elu {
         derivative: "y′ = 1 for x > 0, alpha·eˣ elsewhere",
         conventions: "y′(0) = alpha",
         params: &[alpha("how far below 0 it goes", "1.0")],
-        backward: "elu_backward(grad_output, x, alpha)",
+        backward: signature!(elu_backward(grad_output, x; alpha)),
         build: |p| Along::build(Elu { alpha: p.float("elu", "alpha", 1.0)? }),
         samples: |s| samples(s, &[1.3, 0.0, -0.5]),
         // For alpha = 1 the slopes agree, and the second derivatives do not.

@@ -109,7 +109,7 @@ impl Curve for HardTanh {
             Parameter { name: "min", what: "a number", default: Some("-1.0") },
             Parameter { name: "max", what: "a number", default: Some("1.0") },
         ],
-        backward: "hard_tanh_backward(grad_output, x, min, max)",
+        backward: signature!(hard_tanh_backward(grad_output, x; min, max)),
         build: |p| {
             let min = p.float("hard_tanh", "min", -1.0)?;
             Along::build(HardTanh { min, max: p.float("hard_tanh", "max", 1.0)? })

@@ -4,7 +4,7 @@ use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, sum_dtype};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_binary, map_real};
-use crate::ops::record::{Family, Input, Record};
+use crate::ops::record::{Family, Input, Record, signature};
 use crate::{DType, Error, Result, Tensor};
 use extensor_derive::method;
 use extensor_kernels::map::{Formula, Formulas};
@@ -87,7 +87,7 @@ impl Prelu {
         derivative: "(1, 0) for x > 0, (alpha, x) elsewhere",
         conventions: "at x = 0 the derivatives are those of the left side; alpha broadcasts to x",
         inputs: &[Input::new("x"), Input::new("alpha")],
-        backward: "prelu_backward(grad_output, x, alpha)",
+        backward: signature!(prelu_backward(grad_output, x, alpha)),
         build: |_| Ok(Box::new(Prelu)),
         samples: |s| {
             let cases: [(&[usize], &[usize]); 8] = [

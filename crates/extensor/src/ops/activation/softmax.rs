@@ -4,7 +4,7 @@ use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs}
 use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_unary};
-use crate::ops::record::{Class, Family, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::samples::{Bad, Sampler};
 use crate::tensor::{axis_index, match_float};
 use crate::{DType, Error, Result, Shape, Tensor, ops, over};
@@ -223,7 +223,7 @@ impl Rule for Softmax {
         derivative: "x′ = y·(g − Σ g·y)",
         conventions: "−∞ gives 0; a row whose largest number is infinite, or that has a NaN, is NaN",
         params: &[AXIS],
-        backward: "softmax_backward(grad_output, output, axis)",
+        backward: signature!(softmax_backward(grad_output, output; axis)),
         class: Class::General,
         needs: Needs::Outputs,
         build: |p| build(Softmax, p),
@@ -277,7 +277,7 @@ impl Rule for LogSoftmax {
         derivative: "x′ = g − e^y·Σ g",
         conventions: "a row whose largest number is infinite, or that has a NaN, is NaN",
         params: &[AXIS],
-        backward: "log_softmax_backward(grad_output, output, axis)",
+        backward: signature!(log_softmax_backward(grad_output, output; axis)),
         class: Class::General,
         needs: Needs::Outputs,
         build: |p| build(LogSoftmax, p),

@@ -4,7 +4,7 @@ use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_binary, infer_unary, map_number};
-use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::ops::samples::{LARGE, PAIRS, SHAPES};
 use crate::tensor::{broadcast, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
@@ -57,7 +57,7 @@ macro_rules! additive {
                 family: Family::Arithmetic,
                 formula: $formula,
                 derivative: $derivative,
-                backward: concat!(stringify!($backward), "(grad_output, a_shape, b_shape)"),
+                backward: signature!($backward(grad_output, shape(a), shape(b))),
                 inputs: &[Input::new("a"), Input::new("b")],
                 needs: Needs::Shapes,
                 build: |_| Ok(Box::new($Op)),
@@ -163,7 +163,7 @@ impl Negate {
         family: Family::Arithmetic,
         formula: "y = −x",
         derivative: "y′ = −1",
-        backward: "negate_backward(grad_output)",
+        backward: signature!(negate_backward(grad_output)),
         needs: Needs::Shapes,
         build: |_| Ok(Box::new(Negate)),
         samples: |s| {
@@ -235,7 +235,7 @@ impl Where {
         family: Family::Arithmetic,
         formula: "y = a where the condition holds, b elsewhere",
         derivative: "(g where chosen, g where not), 0 elsewhere",
-        backward: "where_backward(grad_output, condition, a_shape, b_shape)",
+        backward: signature!(where_backward(grad_output, condition, shape(a), shape(b))),
         inputs: &[Input::constant("condition"), Input::new("a"), Input::new("b")],
         class: Class::Elementwise,
         build: |_| Ok(Box::new(Where)),

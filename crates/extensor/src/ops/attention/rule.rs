@@ -2,7 +2,7 @@
 
 use super::{OP, samples};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::record::{Class, Count, Family, Input, Needs, Parameter, Record};
+use crate::ops::record::{Class, Count, Family, Input, Needs, Parameter, Record, signature};
 use crate::tensor::{Layout, Storage, expect_room, with_room};
 use crate::{DType, Error, Result, Shape, Tensor, ops, over};
 use extensor_kernels::attention::{self, Mask, Saved};
@@ -163,8 +163,7 @@ impl Attention {
                 default: Some("None"),
             },
         ],
-        backward: "scaled_dot_product_attention_backward(grad_output, [q, k, v], mask, \
-                   [output, logsumexp], causal, scale)",
+        backward: signature!(scaled_dot_product_attention_backward(grad_output, q, k, v, mask, output, auxiliary(logsumexp); causal, scale)),
         class: Class::General,
         needs: Needs::InputsAndOutputs,
         auxiliary: 1,

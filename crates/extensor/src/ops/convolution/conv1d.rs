@@ -4,7 +4,7 @@ use super::window::{ConvOptions, PARAMS, Window};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::ops::shape::bad_parameter;
 use crate::{DType, Result, Shape, Tensor};
 use extensor_derive::method;
@@ -78,7 +78,7 @@ impl Conv1d {
                       that are multiplied like other numbers (0·∞ is NaN)",
         inputs: &[Input::new("x"), Input::new("weight"), Input::optional("bias")],
         params: PARAMS,
-        backward: "conv1d_backward(grad_output, x, weight, stride, padding, dilation, groups)",
+        backward: signature!(conv1d_backward(grad_output, x, weight; stride, padding, dilation, groups)),
         class: Class::Affine,
         added: Some(2),
         needs: Needs::Inputs,

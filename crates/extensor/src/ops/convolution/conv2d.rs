@@ -4,7 +4,7 @@ use super::window::{ConvOptions, PARAMS, Window};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::{DType, Result, Shape, Tensor};
 use extensor_derive::method;
 use smallvec::smallvec;
@@ -73,7 +73,7 @@ impl Conv2d {
                       output has at least one element along each axis, an empty batch is none of that",
         inputs: &[Input::new("x"), Input::new("weight"), Input::optional("bias")],
         params: PARAMS,
-        backward: "conv2d_backward(grad_output, x, weight, stride, padding, dilation, groups)",
+        backward: signature!(conv2d_backward(grad_output, x, weight; stride, padding, dilation, groups)),
         class: Class::Affine,
         added: Some(2),
         needs: Needs::Inputs,

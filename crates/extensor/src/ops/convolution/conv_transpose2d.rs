@@ -4,7 +4,7 @@ use super::window::{ConvOptions, PARAMS, Window};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signature};
 use crate::{DType, Result, Shape, Tensor};
 use extensor_derive::method;
 use smallvec::smallvec;
@@ -81,7 +81,7 @@ impl ConvTranspose2d {
             PARAMS[2],
             PARAMS[3],
         ],
-        backward: "conv_transpose2d_backward(grad_output, x, weight, stride, padding, output_padding, dilation, groups)",
+        backward: signature!(conv_transpose2d_backward(grad_output, x, weight; stride, padding, output_padding, dilation, groups)),
         class: Class::Affine,
         added: Some(2),
         needs: Needs::Inputs,

@@ -4,7 +4,7 @@ use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_unary, map_number, map_real};
-use crate::ops::record::{Parameter, Record};
+use crate::ops::record::{Parameter, Record, signature};
 use crate::ops::samples::SHAPES;
 use crate::{DType, Error, Result, Tensor};
 use extensor_derive::method;
@@ -82,7 +82,7 @@ impl Clip {
         formula: "y = min(max(x, min), max)",
         derivative: "y′ = 1 for min <= x <= max, 0 elsewhere",
         conventions: "the gradient is 1 at the bounds; NaN stays NaN",
-        backward: "clip_backward(grad_output, x, min, max)",
+        backward: signature!(clip_backward(grad_output, x; min, max)),
         params: &[
             Parameter { name: "min", what: "a number", default: Some("None") },
             Parameter { name: "max", what: "a number", default: Some("None") },

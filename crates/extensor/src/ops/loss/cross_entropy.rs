@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ops::operation::{self, Forward};
-use crate::ops::record::{Class, Family, Input, Needs};
+use crate::ops::record::{Class, Family, Input, Needs, signature};
 use crate::ops::shape::indexing::{positions, slice_of};
 use crate::over;
 use extensor_derive::method;
@@ -130,7 +130,7 @@ impl CrossEntropy {
             },
             REDUCTION,
         ],
-        backward: "cross_entropy_backward(grad_output, logits, targets, label_smoothing, reduction)",
+        backward: signature!(cross_entropy_backward(grad_output, logits, targets; label_smoothing, reduction)),
         class: Class::General,
         needs: Needs::Inputs,
         build: |p| {

@@ -5,7 +5,7 @@ use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
-use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use smallvec::{SmallVec, smallvec};
@@ -60,7 +60,7 @@ impl Linear {
         derivative: "(g·weight, gᵀ·x, Σ g)",
         conventions: "weight is [out, in]; x may have any axes before the last",
         inputs: &[Input::new("x"), Input::new("weight"), Input::optional("bias")],
-        backward: "linear_backward(grad_output, x, weight)",
+        backward: signature!(linear_backward(grad_output, x, weight)),
         class: Class::Affine,
         added: Some(2),
         needs: Needs::Inputs,

@@ -7,7 +7,7 @@ use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, 
 use crate::ops::operation::{apply, backward, husk};
 use crate::ops::options::options;
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::ops::reduction::wide;
 use crate::ops::samples::{Bad, Sampler};
 use crate::ops::shape::{bad_parameter, bad_shape, optional};
@@ -217,7 +217,7 @@ impl BatchNorm2d {
             optional("training", "whether the batch's own statistics are used", "true"),
             optional("momentum", "the weight of the batch in the running statistics", "0.1"),
         ],
-        backward: "batch_norm2d_backward(grad_output, x, gamma, saved_mean, saved_rstd, training)",
+        backward: signature!(batch_norm2d_backward(grad_output, x, gamma, auxiliary(saved_mean), auxiliary(saved_rstd); training)),
         class: Class::General,
         needs: Needs::InputsAndAuxiliary,
         auxiliary: 4,

@@ -4,7 +4,7 @@ use super::{CONVENTIONS, EPS, Groups, infer, with_factors, without_spread};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Parameter, Record};
+use crate::ops::record::{Class, Family, Input, Parameter, Record, signature};
 use crate::ops::samples::{Bad, Sample, Sampler};
 use crate::ops::shape::{bad_parameter, bad_shape, required, sizes};
 use crate::{DType, Result, Shape, Tensor};
@@ -204,7 +204,7 @@ impl LayerNorm {
         conventions: CONVENTIONS,
         inputs: &[Input::new("x"), Input::optional("gamma"), Input::optional("beta")],
         params: &[SHAPE, EPS],
-        backward: "layer_norm_backward(grad_output, x, gamma, normalized_shape, eps)",
+        backward: signature!(layer_norm_backward(grad_output, x, gamma; normalized_shape, eps)),
         class: Class::General,
         build: |p| {
             let op = "layer_norm";
@@ -263,7 +263,7 @@ impl RmsNorm {
         conventions: "where √(mean(x²) + eps) is 0, 1e-10 stands for it",
         inputs: &[Input::new("x"), Input::optional("gamma")],
         params: &[SHAPE, EPS],
-        backward: "rms_norm_backward(grad_output, x, gamma, normalized_shape, eps)",
+        backward: signature!(rms_norm_backward(grad_output, x, gamma; normalized_shape, eps)),
         class: Class::General,
         build: |p| {
             let op = "rms_norm";

@@ -6,7 +6,7 @@ use crate::ops::Pair;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_parameter, required};
 use crate::tensor::match_float;
 use crate::{DType, Error, Result, Shape, Tensor, ops, over};
@@ -133,7 +133,7 @@ impl AvgPool2d {
         derivative: "Σ g/(h·w) over the windows that hold x",
         conventions: "padding counts, as zeros",
         params: &WINDOW,
-        backward: "avgpool2d_backward(grad_output, input_shape, kernel_size, stride, padding)",
+        backward: signature!(avgpool2d_backward(grad_output, shape(x); kernel_size, stride, padding)),
         class: Class::Linear,
         needs: Needs::Shapes,
         build: |p| Ok(Box::new(AvgPool2d { window: Sliding::from_params("avgpool2d", p)? })),
@@ -181,7 +181,7 @@ impl GlobalAvgPool2d {
         family: Family::Pooling,
         formula: "y = Σ x/(H·W) over each plane",
         derivative: "g/(H·W)",
-        backward: "global_avgpool2d_backward(grad_output, input_shape)",
+        backward: signature!(global_avgpool2d_backward(grad_output, shape(x))),
         class: Class::Linear,
         needs: Needs::Shapes,
         build: |_| Ok(Box::new(GlobalAvgPool2d)),
@@ -241,7 +241,7 @@ impl AdaptiveAvgPool2d {
         derivative: "Σ g/(h·w) over the windows of [h, w] that hold x",
         conventions: "window i of n along an axis of size s goes from ⌊i·s/n⌋ to ⌈(i + 1)·s/n⌉",
         params: &[required("output_size", "how many windows: for both axes, or [down, right]")],
-        backward: "adaptive_avgpool2d_backward(grad_output, input_shape, output_size)",
+        backward: signature!(adaptive_avgpool2d_backward(grad_output, shape(x); output_size)),
         class: Class::Linear,
         needs: Needs::Shapes,
         build: |p| {

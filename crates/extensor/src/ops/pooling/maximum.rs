@@ -4,7 +4,7 @@ use super::{CASES, PoolOptions, Sliding, WINDOW, bad_windows, no_float, params, 
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, husk};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::samples::Sample;
 use crate::ops::shape::bad_shape;
 use crate::tensor::match_float;
@@ -117,8 +117,7 @@ impl MaxPool2d {
                       window gives NaN; padding is never the largest; also returned: where in its \
                       plane each result is",
         params: &WINDOW,
-        backward: "maxpool2d_backward(grad_output, indices, input_shape, kernel_size, stride, \
-                   padding)",
+        backward: signature!(maxpool2d_backward(grad_output, auxiliary(indices), shape(x); kernel_size, stride, padding)),
         class: Class::General,
         needs: Needs::Auxiliary,
         auxiliary: 1,

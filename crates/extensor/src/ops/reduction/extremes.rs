@@ -3,7 +3,7 @@
 use crate::ops::operation::{Backward, Spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, map_real};
-use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signature};
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
 use crate::ops::reduction::{along, bad_axes, bad_masks, samples, wide};
 use crate::ops::samples::{Bad, Sampler};
@@ -112,7 +112,7 @@ macro_rules! extreme {
                 derivative: "y′ = [x = y] / (number of elements equal to y)",
                 conventions: "ties share the gradient equally; NaN gives NaN; an empty axis is an error",
                 params: &[AXES, KEEPDIMS],
-                backward: concat!(stringify!($backward), "(grad_output, x, axes, keepdims)"),
+                backward: signature!($backward(grad_output, x; axes, keepdims)),
                 class: Class::Reduction,
                 build: |p| Reduction::build(p, $Op),
                 samples: |s| {

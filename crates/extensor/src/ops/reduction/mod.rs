@@ -19,7 +19,7 @@ use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, map_real};
-use crate::ops::record::{Class, Family, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::samples::{Bad, LARGE, Sampler};
 use crate::tensor::match_float;
 use crate::{Axes, DType, Error, Over, Result, Shape, Tensor, ops};
@@ -393,7 +393,7 @@ impl Rule for Sum {
         derivative: "y′ = 1 for every term",
         conventions: "0 over an empty axis; whole numbers wrap around",
         params: &[AXES, KEEPDIMS],
-        backward: "sum_backward(grad_output, input_shape, axes, keepdims)",
+        backward: signature!(sum_backward(grad_output, shape(x); axes, keepdims)),
         class: Class::Reduction,
         needs: Needs::Shapes,
         build: |p| Reduction::build(p, Sum),
@@ -466,7 +466,7 @@ impl Rule for Mean {
         derivative: "y′ = 1/n for every term",
         conventions: "NaN over an empty axis",
         params: &[AXES, KEEPDIMS],
-        backward: "mean_backward(grad_output, input_shape, axes, keepdims)",
+        backward: signature!(mean_backward(grad_output, shape(x); axes, keepdims)),
         class: Class::Reduction,
         needs: Needs::Shapes,
         build: |p| Reduction::build(p, Mean),

@@ -4,7 +4,7 @@ use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, 
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_unary};
-use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signature};
 use crate::ops::reduction::{match_words, wide};
 use crate::tensor::{axis_index, match_float};
 use crate::{DType, Error, Result, Tensor, ops};
@@ -56,7 +56,7 @@ impl Cumprod {
             what: "an axis, negative if counted from the end",
             default: None,
         }],
-        backward: "cumprod_backward(grad_output, x, axis)",
+        backward: signature!(cumprod_backward(grad_output, x; axis)),
         class: Class::Composite,
         build: |p| Ok(Box::new(Cumprod { axis: p.int("cumprod", "axis")? })),
         samples: |s| {

@@ -4,7 +4,7 @@ use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_unary};
-use crate::ops::record::{Class, Family, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::reduction::match_words;
 use crate::tensor::{axis_index, match_float};
 use crate::{DType, Result, Tensor};
@@ -59,7 +59,7 @@ impl Cumsum {
             what: "an axis, negative if counted from the end",
             default: None,
         }],
-        backward: "cumsum_backward(grad_output, axis)",
+        backward: signature!(cumsum_backward(grad_output; axis)),
         class: Class::Affine,
         needs: Needs::Shapes,
         build: |p| {

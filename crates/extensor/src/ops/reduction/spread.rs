@@ -3,7 +3,7 @@
 use crate::ops::operation::{Backward, Operation, Spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, guard_above, map_real, settle};
-use crate::ops::record::{Class, Family, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
 use crate::ops::reduction::{along, bad_ints, fill_floats, samples, wide};
 use crate::ops::samples::{Bad, LARGE, Sampler, all_equal};
@@ -142,7 +142,7 @@ impl Rule for Variance {
         derivative: "y′ = 2(x − mean)/(n − ddof)",
         conventions: "NaN where n <= ddof",
         params: &[AXES, DDOF, KEEPDIMS],
-        backward: "variance_backward(grad_output, x, axes, ddof, keepdims)",
+        backward: signature!(variance_backward(grad_output, x; axes, ddof, keepdims)),
         class: Class::Reduction,
         build: |p| build_with_ddof(p, |ddof| Variance { ddof }),
         samples: spread_samples,
@@ -219,7 +219,7 @@ impl Rule for Std {
         domain: "numbers that are not all equal",
         conventions: "NaN where n <= ddof; where y is 0 the derivative uses 1e-10, and stays finite",
         params: &[AXES, DDOF, KEEPDIMS],
-        backward: "std_backward(grad_output, x, output, axes, ddof, keepdims)",
+        backward: signature!(std_backward(grad_output, x, output; axes, ddof, keepdims)),
         class: Class::Reduction,
         needs: Needs::InputsAndOutputs,
         build: |p| build_with_ddof(p, |ddof| Std { ddof }),
@@ -303,7 +303,7 @@ impl Rule for Norm {
         domain: "numbers that are not all 0",
         conventions: "the derivative at 0 is 0",
         params: &[AXES, KEEPDIMS],
-        backward: "norm_backward(grad_output, x, output, axes, keepdims)",
+        backward: signature!(norm_backward(grad_output, x, output; axes, keepdims)),
         class: Class::Reduction,
         needs: Needs::InputsAndOutputs,
         build: |p| Reduction::build(p, Norm),
@@ -391,7 +391,7 @@ impl Rule for LogSumExp {
         derivative: "y′ = eˣ/Σ eˣ",
         conventions: "−∞ over an empty axis; infinities of one sign share the gradient equally",
         params: &[AXES, KEEPDIMS],
-        backward: "logsumexp_backward(grad_output, x, axes, keepdims)",
+        backward: signature!(logsumexp_backward(grad_output, x; axes, keepdims)),
         class: Class::Reduction,
         build: |p| Reduction::build(p, LogSumExp),
         samples: |s| {

@@ -2,7 +2,7 @@
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs, apply_one, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::views::{refill, reshaped};
 use crate::ops::shape::{bad_parameter, bad_shape, optional, required};
 use crate::tensor::{Layout, axis_index};
@@ -45,7 +45,7 @@ impl Squeeze {
         formula: "y = x without axes of size 1",
         derivative: "g in the shape of x",
         conventions: "no axes: all of size 1 go; a view",
-        backward: "squeeze_backward(grad_output, input_shape)",
+        backward: signature!(squeeze_backward(grad_output, shape(x))),
         params: &[optional("axes", "axes of size 1", "None")],
         class: Class::Linear,
         needs: Needs::Shapes,
@@ -156,7 +156,7 @@ impl ExpandDims {
         formula: "y = x with new axes of size 1",
         derivative: "g in the shape of x",
         conventions: "axes are counted in the result; a view",
-        backward: "expand_dims_backward(grad_output, input_shape)",
+        backward: signature!(expand_dims_backward(grad_output, shape(x))),
         params: &[required("axes", "an axis or several, of the result")],
         class: Class::Linear,
         needs: Needs::Shapes,
@@ -272,7 +272,7 @@ impl Flatten {
         formula: "y = x with the axes start_axis ..= end_axis as one",
         derivative: "g in the shape of x",
         conventions: "a view where strides allow; a scalar becomes a vector",
-        backward: "flatten_backward(grad_output, input_shape)",
+        backward: signature!(flatten_backward(grad_output, shape(x))),
         params: &[
             optional("start_axis", "the first axis", "0"),
             optional("end_axis", "the last axis", "-1"),

@@ -3,7 +3,7 @@
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::samples::SHAPES;
 use crate::ops::shape::required;
 use crate::{DType, Error, Result, Tensor};
@@ -60,7 +60,7 @@ impl Cast {
         domain: "from a float type to a float type, for a derivative",
         conventions: "rounds once, to nearest even; float to whole number: towards 0 and saturating, \
                       NaN to 0; whole number to whole number: the low bits; to bool: not 0",
-        backward: "cast_backward(grad_output, input_dtype)",
+        backward: signature!(cast_backward(grad_output, dtype(x))),
         params: &[required("dtype", "the name of a dtype")],
         class: Class::Linear,
         needs: Needs::Shapes,

@@ -3,7 +3,7 @@
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_parameter, countable, optional, place, required};
 use crate::tensor::match_bits;
 use crate::{DType, Integers, Result, Shape, Tensor, ops};
@@ -55,7 +55,7 @@ impl Tile {
         formula: "y = x repeated along its axes",
         derivative: "g summed over the repetitions",
         conventions: "numbers and axes are matched from the last on",
-        backward: "tile_backward(grad_output, input_shape, repeats)",
+        backward: signature!(tile_backward(grad_output, shape(x); repeats)),
         params: &[required("repeats", "how often, for each axis")],
         class: Class::Linear,
         needs: Needs::Shapes,
@@ -184,7 +184,7 @@ impl Pad {
         family: Family::Shape,
         formula: "y = x with a value around it",
         derivative: "the part of g that x became",
-        backward: "pad_backward(grad_output, input_shape, pads)",
+        backward: signature!(pad_backward(grad_output, shape(x); pads)),
         params: &[
             required("pads", "pairs (before, after), one for each axis"),
             optional("value", "a number", "0"),

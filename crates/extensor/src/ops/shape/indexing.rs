@@ -6,7 +6,7 @@
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Record};
+use crate::ops::record::{Class, Family, Input, Record, signature};
 use crate::ops::shape::scatter::{add_picked, add_taken};
 use crate::ops::shape::{bad_shape, countable, optional, required};
 use crate::tensor::{axis_index, match_bits};
@@ -98,7 +98,7 @@ impl Gather {
         derivative: "g added where its elements were picked",
         domain: "0 <= index < size of the axis",
         conventions: "what is picked several times gets the sum, taken in row-major order",
-        backward: "gather_backward(grad_output, index, input_shape, axis)",
+        backward: signature!(gather_backward(grad_output, index, shape(x); axis)),
         inputs: &[Input::new("x"), Input::constant("index")],
         params: &[required("axis", "an axis")],
         class: Class::Linear,
@@ -224,7 +224,7 @@ impl Take {
         derivative: "g added where its rows were taken",
         domain: "0 <= index < size of the axis",
         conventions: "what is taken several times gets the sum, taken in row-major order",
-        backward: "take_backward(grad_output, index, input_shape, axis)",
+        backward: signature!(take_backward(grad_output, index, shape(x); axis)),
         inputs: &[Input::new("x"), Input::constant("index")],
         params: &[optional("axis", "an axis", "0")],
         class: Class::Linear,
@@ -348,7 +348,7 @@ impl Embedding {
         derivative: "g added to the rows that were read",
         domain: "0 <= index < rows of the table",
         conventions: "a row read several times gets the sum, taken in row-major order",
-        backward: "embedding_backward(grad_output, index, weight_shape)",
+        backward: signature!(embedding_backward(grad_output, index, shape(weight))),
         inputs: &[Input::new("weight"), Input::constant("index")],
         class: Class::Linear,
         build: |_| Ok(Box::new(Embedding)),

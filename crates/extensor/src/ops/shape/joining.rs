@@ -3,7 +3,7 @@
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::ops::shape::{PART, backward_of_many, bad_shape, countable, optional, place};
 use crate::tensor::{axis_index, expect_room, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
@@ -57,7 +57,7 @@ impl Concatenate {
         family: Family::Shape,
         formula: "y = x0, x1, … one after the other along an axis",
         derivative: "the parts of g",
-        backward: "concatenate_backward(grad_output, sizes, axis)",
+        backward: signature!(concatenate_backward(grad_output, sizes; axis)),
         inputs: &[Input::many("x")],
         params: &[optional("axis", "an axis", "0")],
         class: Class::Linear,
@@ -226,7 +226,7 @@ impl Stack {
         family: Family::Shape,
         formula: "y = x0, x1, … side by side along a new axis",
         derivative: "the layers of g",
-        backward: "stack_backward(grad_output, axis)",
+        backward: signature!(stack_backward(grad_output; axis)),
         inputs: &[Input::many("x")],
         params: &[optional("axis", "an axis of the result", "0")],
         class: Class::Linear,

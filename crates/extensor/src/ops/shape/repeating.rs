@@ -3,7 +3,7 @@
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::scatter::add_taken;
 use crate::ops::shape::{bad_parameter, countable, optional, required};
 use crate::tensor::{axis_index, with_room};
@@ -54,7 +54,7 @@ impl Repeat {
         family: Family::Shape,
         formula: "y = x with its elements repeated along an axis",
         derivative: "g summed over the copies",
-        backward: "repeat_backward(grad_output, input_shape, repeats, axis)",
+        backward: signature!(repeat_backward(grad_output, shape(x); repeats, axis)),
         params: &[
             required("repeats", "how often: a number, or one for each element of the axis"),
             optional("axis", "an axis", "0"),
@@ -213,7 +213,7 @@ impl Roll {
         formula: "y[i] = x[i − shift], round the ends",
         derivative: "g turned back",
         conventions: "the shifts of an axis that is named several times add up",
-        backward: "roll_backward(grad_output, shifts, axes)",
+        backward: signature!(roll_backward(grad_output; shifts, axes)),
         params: &[
             required("shifts", "how far: a number, or one for each axis"),
             required("axes", "a list of axes, negative ones counted from the end"),

@@ -3,7 +3,7 @@
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::ops::shape::indexing::{expect_index, positions, slice_of};
 use crate::ops::shape::{bad_parameter, bad_shape, place, required};
 use crate::tensor::{Layout, axis_index, match_bits, unravel};
@@ -68,7 +68,7 @@ impl ScatterAdd {
         derivative: "(g, g[…, index[…, j, …], …])",
         domain: "0 <= index < size of the axis",
         conventions: "repeated positions add up in row-major order",
-        backward: "scatter_add_backward(grad_output, index, source_shape, axis)",
+        backward: signature!(scatter_add_backward(grad_output, index, shape(source); axis)),
         inputs: &[Input::new("x"), Input::constant("index"), Input::new("source")],
         params: &[required("axis", "an axis")],
         class: Class::Linear,

@@ -3,7 +3,7 @@
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_parameter, optional, required};
 use crate::tensor::axis_index;
 use crate::{Axes, DType, Result, Shape, Tensor, ops};
@@ -77,7 +77,7 @@ impl Slice {
         formula: "y = x[start:stop:step] along an axis",
         derivative: "g where the elements came from, 0 elsewhere",
         conventions: "positions are Python's; a view",
-        backward: "slice_backward(grad_output, input_shape, axis, start, stop, step)",
+        backward: signature!(slice_backward(grad_output, shape(x); axis, start, stop, step)),
         params: &[
             required("axis", "an axis"),
             optional("start", "a position", "None"),
@@ -267,7 +267,7 @@ impl Flip {
         formula: "y = x with axes reversed",
         derivative: "g with the same axes reversed",
         conventions: "a view",
-        backward: "flip_backward(grad_output, axes)",
+        backward: signature!(flip_backward(grad_output; axes)),
         params: &[optional("axes", "axes", "None")],
         class: Class::Linear,
         needs: Needs::Shapes,

@@ -5,7 +5,7 @@ use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, 
 use crate::ops::operation::{apply, apply_one, backward, husk, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
-use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signature};
 use crate::ops::shape::{bad_shape, optional};
 use crate::tensor::{axis_index, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
@@ -163,7 +163,7 @@ impl Sort {
         derivative: "g where the elements came from",
         domain: "at ties the order of equal elements is kept",
         conventions: CONVENTIONS,
-        backward: "sort_backward(grad_output, indices, axis)",
+        backward: signature!(sort_backward(grad_output, auxiliary(indices); axis)),
         params: &[AXIS, DESCENDING],
         class: Class::General,
         needs: Needs::Auxiliary,

@@ -2,7 +2,7 @@
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::slicing::{Taken, part};
 use crate::ops::shape::{PART, backward_of_many, bad_parameter, bad_shape, optional, required};
 use crate::tensor::{axis_index, expect_room};
@@ -106,7 +106,7 @@ impl Split {
         formula: "y0, y1, … = x cut along an axis",
         derivative: "the parts' gradients joined",
         conventions: "the parts are views",
-        backward: "split_backward(grad_outputs, axis)",
+        backward: signature!(split_backward(grad_outputs; axis)),
         params: &[
             required("sections", "how many equal parts, or a list of sizes"),
             optional("axis", "an axis", "0"),

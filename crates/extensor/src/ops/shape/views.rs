@@ -3,7 +3,7 @@
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, husk, reduce_to_shape, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_parameter, bad_shape, optional, required, sizes};
 use crate::tensor::{Layout, axis_index, broadcast};
 use crate::{Axes, DType, Integers, Result, Shape, Tensor};
@@ -65,7 +65,7 @@ impl Reshape {
         formula: "y = the elements of x, in row-major order, in another shape",
         derivative: "g in the shape of x",
         conventions: "a view where strides allow; one size may be -1",
-        backward: "reshape_backward(grad_output, input_shape)",
+        backward: signature!(reshape_backward(grad_output, shape(x))),
         params: &[required("shape", "sizes, one of which may be -1")],
         class: Class::Linear,
         needs: Needs::Shapes,
@@ -209,7 +209,7 @@ impl Transpose {
         formula: "y = x with axis i in the place of axes[i]",
         derivative: "g with the axes put back",
         conventions: "no axes: the order is reversed; a view",
-        backward: "transpose_backward(grad_output, axes)",
+        backward: signature!(transpose_backward(grad_output; axes)),
         params: &[optional("axes", "all axes in another order", "None")],
         class: Class::Linear,
         needs: Needs::Shapes,
@@ -363,7 +363,7 @@ impl BroadcastTo {
         formula: "y = x repeated along new axes and axes of size 1",
         derivative: "g summed over the repetitions",
         conventions: "a view: repeated elements lie in memory once",
-        backward: "broadcast_to_backward(grad_output, input_shape)",
+        backward: signature!(broadcast_to_backward(grad_output, shape(x))),
         params: &[required("shape", "sizes")],
         class: Class::Linear,
         needs: Needs::Shapes,
