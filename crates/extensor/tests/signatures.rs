@@ -46,14 +46,20 @@ fn bracketed(text: &str) -> &str {
     panic!("{open} is not closed");
 }
 
+/// What stands for all parameters of a function that a macro defines.
+const MORE: &str = "$parameters";
+
 /// Names and types of a function's arguments; of several in an array, each by itself.
 fn arguments(text: &str) -> Vec<(String, String)> {
+    // What a macro takes any number of comes last: the parameters.
+    let (text, more) = text.split_once("$(,").map_or((text, None), |(text, _)| (text, Some(MORE)));
     let one = |part: String| {
         let (name, of) = part.split_once(':').unwrap();
         let names = name.trim().trim_matches(['[', ']']);
         parts(names).into_iter().map(|name| (name, of.trim().to_string())).collect::<Vec<_>>()
     };
-    parts(text).into_iter().flat_map(one).collect()
+    let more = more.map(|more| (more.to_string(), String::new()));
+    parts(text).into_iter().flat_map(one).chain(more).collect()
 }
 
 /// The sources of the operations: their backward functions, and the fields of their options.
@@ -110,12 +116,16 @@ impl Sources {
         let together: Vec<String> =
             taken.iter().flat_map(|(_, of)| self.fields(of).to_vec()).collect();
         let options = |of: &str| !self.fields(of).is_empty();
-        let mut rest = taken.iter().filter(|(_, of)| !options(of));
+        let open = taken.iter().any(|(name, _)| name == MORE);
+        let mut rest = taken.iter().filter(|(name, of)| name != MORE && !options(of));
         for argument in signature.arguments {
             let name = argument.name;
             // Options have names of their own: in which order they are listed does not matter.
             let optional = matches!(argument.kind, Kind::Parameter | Kind::Input);
             if optional && together.iter().any(|field| field == name) {
+                continue;
+            }
+            if open && argument.kind == Kind::Parameter {
                 continue;
             }
             let Some((given, of)) = rest.next() else {

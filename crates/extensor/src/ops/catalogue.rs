@@ -2,7 +2,6 @@
 //!
 //! Whatever must hold for all of them is a loop over it.
 
-use super::activation::curve::Curve;
 use super::activation::softmax::Rule as _;
 use super::operation::{Operation, Outputs, apply};
 use super::params::Params;

@@ -213,6 +213,32 @@ impl Sampler {
     }
 }
 
+/// Draws samples of a function of one number from an interval, away from its kinks: with each of the
+/// settings of its parameters, and with the defaults, whose kinks are `kinks`.
+pub(crate) fn draw(
+    s: &mut Sampler,
+    [low, high]: [f64; 2],
+    kinks: &[f64],
+    settings: &[(Params, Vec<f64>)],
+) {
+    let default = (Params::new(), kinks.to_vec());
+    let (params, kinks) = settings.first().unwrap_or(&default);
+    for shape in SHAPES {
+        let x = s.away(low, high, kinks, shape);
+        s.add([x], params.clone());
+    }
+    for (params, kinks) in settings {
+        let x = s.away(low, high, kinks, &[3, 4]);
+        s.add([x], params.clone());
+    }
+    if !settings.is_empty() {
+        let x = s.away(low, high, &default.1, &[7]);
+        s.add_noted([x], default.0.clone(), "the default");
+    }
+    let x = s.away(low, high, kinks, &[LARGE]);
+    s.add_large([x], params.clone(), "many numbers");
+}
+
 /// Collects calls that must fail.
 #[derive(Default)]
 pub struct Bad {
