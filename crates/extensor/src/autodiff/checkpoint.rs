@@ -100,14 +100,14 @@ impl Operation for Checkpoint {
         let mut grads: Grads = SmallVec::from_elem(None, call.inputs.len());
         let (args, wanted) = (&call.inputs[..self.args], &call.wanted[..self.args]);
         if wanted.contains(&true) {
-            let moving = (0..args.len()).filter(|&i| wanted[i]);
-            let moving: Vec<Tensor> = moving.map(|i| args[i].clone()).collect();
+            let moves: Vec<usize> = (0..args.len()).filter(|&i| wanted[i]).collect();
+            let moving: Vec<Tensor> = moves.iter().map(|&i| args[i].clone()).collect();
             let again = |moving: &Vec<Tensor>| {
-                let mut moving = moving.iter();
-                let at = args.iter().zip(wanted);
-                let at = at.map(|(&x, &wanted)| if wanted { moving.next() } else { Some(x) });
-                let at: Option<Vec<Tensor>> = at.map(Option::<&Tensor>::cloned).collect();
-                (self.again)(&at.unwrap_or_default())
+                let mut at: Vec<Tensor> = args.iter().copied().cloned().collect();
+                for (&i, x) in moves.iter().zip(moving) {
+                    at[i] = x.clone();
+                }
+                (self.again)(&at)
             };
             let (_, pullback) = vjp(again, &moving)?;
             let cotangents: Vec<Tensor> = call.grads.iter().copied().cloned().collect();

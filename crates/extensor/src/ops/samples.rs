@@ -62,6 +62,11 @@ impl Sample {
         self.groups(&made(self.params.axes("samples", "axes")))
     }
 
+    /// The value of a parameter that is a list of whole numbers.
+    pub fn whole_numbers(&self, parameter: &'static str) -> Vec<i64> {
+        made(self.params.ints("samples", parameter))
+    }
+
     /// The value of a parameter that is a number, or its default.
     pub fn number(&self, parameter: &'static str, default: f64) -> f64 {
         made(self.params.float("samples", parameter, default))

@@ -86,7 +86,7 @@ impl Tensor {
     /// ```
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let x = self.plain("to_bytes")?.contiguous()?;
-        let bytes = x.bytes().unwrap_or(&[]);
+        let bytes = x.bytes();
         let mut copy = with_room("to_bytes", bytes.len())?;
         copy.extend_from_slice(bytes);
         Ok(copy)
@@ -105,15 +105,22 @@ impl Tensor {
         })
     }
 
-    /// The bytes of the elements, if they lie in row-major order.
-    pub(crate) fn bytes(&self) -> Option<&[u8]> {
+    /// The bytes of the elements of a tensor that lies in row-major order, as what
+    /// [`contiguous`](Self::contiguous) returns does.
+    ///
+    /// # Panics
+    /// If it does not: a mistake in the library.
+    #[track_caller]
+    pub(crate) fn bytes(&self) -> &[u8] {
         let x = self.primal();
         if x.is_empty() {
-            return Some(&[]);
+            return &[];
+        }
+        if !x.is_contiguous() {
+            x.not_row_major();
         }
         let (start, size) = (x.layout().offset, x.dtype().size());
-        let all = x.is_contiguous().then(|| x.storage().as_slice::<u8>())?;
-        all.get(start * size..(start + x.len()) * size)
+        &x.storage().as_slice::<u8>()[start * size..(start + x.len()) * size]
     }
 
     /// A new row-major tensor whose bytes `fill` writes, every one of them.

@@ -82,7 +82,7 @@ where
     let result = match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
         let mut slices: [&[T]; I] = [&[]; I];
         for (slice, x) in slices.iter_mut().zip(&laid) {
-            *slice = x.contiguous_slice().unwrap_or(&[]);
+            *slice = x.row_major();
         }
         if !out.is_empty() {
             rows(kernel, count, slices, [out]);

@@ -68,7 +68,7 @@ macro_rules! match_wide {
 
 /// The elements of a tensor that lies in order.
 fn all<T: Native>(x: &Tensor) -> &[T] {
-    x.contiguous_slice().unwrap_or(&[])
+    x.row_major()
 }
 
 /// A tensor that is being made.

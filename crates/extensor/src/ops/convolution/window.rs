@@ -353,7 +353,7 @@ fn ready(x: &Tensor, dtype: DType) -> Result<Tensor> {
 
 /// The elements of a tensor that is [`ready`].
 fn numbers<T: Convolve + extensor_kernels::native::Native>(x: &Tensor) -> &[T] {
-    x.contiguous_slice().unwrap_or(&[])
+    x.row_major()
 }
 
 fn not_float<T>(op: &'static str, got: DType) -> Result<T> {

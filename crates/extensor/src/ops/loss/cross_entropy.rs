@@ -167,7 +167,7 @@ impl CrossEntropy {
 macro_rules! targets {
     ($rows:expr, $T:ty) => {
         if $rows.targets.dtype().is_float() {
-            Targets::Weights($rows.targets.contiguous_slice::<$T>().unwrap_or(&[]))
+            Targets::Weights($rows.targets.row_major::<$T>())
         } else {
             Targets::Classes(slice_of(&$rows.targets))
         }
@@ -216,10 +216,10 @@ impl Operation for CrossEntropy {
         let losses_shape = Shape::from([rows.count]);
         let y = match_float!(dtype, T => {
             let losses = Tensor::build(op, losses_shape, DType::F64, |losses: &mut [f64]| {
-                let x = rows.x.contiguous_slice::<T>().unwrap_or(&[]);
+                let x = rows.x.row_major::<T>();
                 class_losses::<T>(x, targets!(rows, T), self.smoothing, losses);
             })?;
-            let losses = losses.contiguous_slice::<f64>().unwrap_or(&[]);
+            let losses = losses.row_major::<f64>();
             Tensor::build(op, shape, dtype, |out: &mut [T]| {
                 if self.reduction == Reduce::None {
                     for (out, &loss) in out.iter_mut().zip(losses) {
@@ -248,8 +248,8 @@ impl Operation for CrossEntropy {
         let gradient = |by_targets: bool| {
             match_float!(dtype, T => {
             let grad = Tensor::build(op, shape.clone(), dtype, |out: &mut [T]| {
-                let g = g.contiguous_slice::<T>().unwrap_or(&[]);
-                let x = rows.x.contiguous_slice::<T>().unwrap_or(&[]);
+                let g = g.row_major::<T>();
+                let x = rows.x.row_major::<T>();
                 let grads = if by_targets { [&mut [][..], out] } else { [out, &mut [][..]] };
                 let with = (self.smoothing, scale);
                 class_gradients::<T>(rows.count, [x, g], targets!(rows, T), with, grads);

@@ -120,7 +120,7 @@ fn integer_product(
     };
     let (at_a, at_b) = (from_first(&a)?, from_first(&b)?);
     match_words!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-        let [data_a, data_b] = [&a, &b].map(|x| x.contiguous_slice::<T>().unwrap_or(&[]));
+        let [data_a, data_b] = [&a, &b].map(|x| x.row_major::<T>());
         gemm::integers(dims, (data_a, &at_a), (data_b, &at_b), out);
     }))
 }

@@ -124,8 +124,7 @@ fn params(shape: &[i64], eps: f64) -> Params {
 
 /// How many numbers are normalised together.
 fn row(sample: &Sample) -> usize {
-    let shape = sample.params.ints("layer_norm", "normalized_shape").unwrap_or_default();
-    shape.iter().product::<i64>() as usize
+    sample.whole_numbers("normalized_shape").iter().product::<i64>() as usize
 }
 
 fn row_samples(s: &mut Sampler, factors: usize) {

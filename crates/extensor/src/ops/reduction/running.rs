@@ -190,7 +190,7 @@ impl Operation for Recurrence {
         macro_rules! run {
             ($t:ty) => {
                 Tensor::build(op, shape, dtype, |out: &mut [$t]| {
-                    let [a, b] = [&a, &b].map(|x| x.contiguous_slice().unwrap_or(&[]));
+                    let [a, b] = [&a, &b].map(|x| x.row_major());
                     reduce::recurrence::<$t>(a, b, sizes, self.reverse, out)
                 })
             };

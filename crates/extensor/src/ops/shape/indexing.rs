@@ -52,7 +52,7 @@ fn saturated(index: &Tensor) -> Result<Tensor> {
 
 /// The elements of a tensor that [`positions`] made.
 pub(crate) fn slice_of(positions: &Tensor) -> &[i64] {
-    positions.as_slice().unwrap_or(&[])
+    positions.row_major()
 }
 
 /// `y[…, j, …] = x[…, index[…, j, …], …]`: for each element of the result the position along `axis`.

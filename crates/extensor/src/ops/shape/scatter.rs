@@ -257,7 +257,7 @@ fn add_typed<T: Native + AddAssign>(
         let inner = shape[axis + 1..].iter().product();
         return Tensor::build(op, shape.clone(), x.dtype(), |out: &mut [T]| {
             place(out, &shape, &vec![0; shape.len()], x.view::<T>());
-            let from = source.view::<T>().as_slice().unwrap_or(&[]);
+            let from = source.row_major::<T>();
             add_rows(out, [size, inner], slice_of(&list), from);
         });
     }
@@ -280,7 +280,7 @@ fn add_typed<T: Native + AddAssign>(
     let widths = [size, index.shape()[order.len() - 1]];
     let sum = Tensor::build(op, x.shape().clone(), x.dtype(), |out: &mut [T]| {
         place(out, x.shape(), &vec![0; order.len()], x.view::<T>());
-        let from = source.view::<T>().as_slice().unwrap_or(&[]);
+        let from = source.row_major::<T>();
         add_lanes(out, widths, slice_of(&list), from, lane);
     })?;
     let mut back = vec![0; order.len()];

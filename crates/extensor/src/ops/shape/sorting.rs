@@ -21,7 +21,7 @@ fn keys(x: &Tensor) -> Result<Vec<u64>> {
         _ => Reading::Unsigned,
     };
     let x = x.contiguous()?;
-    Ok(match_bits!(x.dtype(), T => reading.keys::<T>(x.contiguous_slice().unwrap_or(&[]))))
+    Ok(match_bits!(x.dtype(), T => reading.keys::<T>(x.row_major())))
 }
 
 /// The positions along `axis` of the elements of `x` in order, as `i64`.
