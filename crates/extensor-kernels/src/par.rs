@@ -74,7 +74,7 @@ pub fn parallel_for(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     let threads = threads().min(tasks);
     if threads <= 1 {
         for i in 0..tasks {
-            stop::look();
+            stop::check();
             task(i);
         }
         return;

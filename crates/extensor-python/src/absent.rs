@@ -19,7 +19,7 @@ const MOST_WAYS: usize = 1000;
 
 /// A tensor of a shape that takes no memory.
 pub fn outline(shape: &Shape, dtype: DType) -> PyResult<Tensor> {
-    operation::husk(shape, dtype).or_raise()
+    operation::placeholder(shape, dtype).or_raise()
 }
 
 /// The sizes of a shape as a parameter.

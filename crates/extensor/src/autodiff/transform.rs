@@ -123,7 +123,7 @@ impl<A: Tree, B: Tree> Pullback<A, B> {
     }
 }
 
-/// An error unless `x` looks like `like`.
+/// An error unless `x` has the shape and dtype of `like`.
 fn fits(op: &'static str, argument: &'static str, x: &Tensor, like: &Tensor) -> Result<()> {
     if x.shape() != like.shape() {
         let (expected, got) = (like.shape().to_string(), x.shape().clone());

@@ -178,7 +178,7 @@ pub fn apply(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Outputs> {
     forward(op, inputs, specs, Location::caller())
 }
 
-// Not at each place where an operation is called.
+// Not inlined at every call.
 #[inline(never)]
 fn forward(
     op: &dyn Operation,
@@ -310,7 +310,7 @@ pub(crate) fn backward_of<const N: usize>(
 
 /// Stands in for a tensor whose values are not needed: its shape and dtype, without its memory.
 /// The values are NaN, so that a rule that reads them after all is found out.
-pub fn husk(shape: &Shape, dtype: DType) -> Result<Tensor> {
+pub fn placeholder(shape: &Shape, dtype: DType) -> Result<Tensor> {
     Tensor::constant(if dtype.is_float() { f64::NAN } else { 0.0 }, shape, dtype)
 }
 

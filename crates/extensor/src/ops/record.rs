@@ -69,7 +69,7 @@ pub enum Class {
     /// Affine in each differentiable input by itself (linear, bilinear):
     /// the derivative along `t` is the operation at `t` less the operation at 0.
     Affine,
-    /// Many elements to one: each gradient is the output's, spread, times a weight; the derivative
+    /// Many elements to one: each gradient is the output's, broadcast, times a weight; the derivative
     /// along `t` is the sum of weights times `t`.
     Reduction,
     /// None of these: the operation says itself what its derivative along a tangent is (see

@@ -51,8 +51,8 @@ impl Sample {
         let mut groups: BTreeMap<Vec<usize>, Vec<f64>> = BTreeMap::new();
         for (at, value) in x.to_f64_vec().into_iter().enumerate() {
             let index = unravel(at, x.shape()).into_iter().zip(&mask);
-            let place = index.map(|(i, &within)| if within { 0 } else { i }).collect();
-            groups.entry(place).or_default().push(value);
+            let group = index.map(|(i, &within)| if within { 0 } else { i }).collect();
+            groups.entry(group).or_default().push(value);
         }
         groups.into_values().collect()
     }

@@ -2,7 +2,7 @@
 //! to test it.
 
 pub(super) use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-pub(super) use super::operation::{apply_one, backward_of, husk};
+pub(super) use super::operation::{apply_one, backward_of, placeholder};
 pub(super) use super::params::{Params, Setting, expect_finite, expect_number, expect_order};
 pub(super) use super::pointwise::{Takes, infer_unary, map_number, map_real};
 pub(super) use super::record::{Family, Needs, Parameter, Record, signature};
@@ -260,12 +260,12 @@ macro_rules! unary {
     (@pick x $call:ident) => { $call.inputs[0] };
     (@pick output $call:ident) => { $call.output() };
     (@backward x $x:ident $op:ident $g:ident) => {{
-        let output = husk($x.shape(), $x.dtype())?;
+        let output = placeholder($x.shape(), $x.dtype())?;
         let [grad] = backward_of(&$op, $g, &[$x], &output)?;
         Ok(grad)
     }};
     (@backward output $output:ident $op:ident $g:ident) => {{
-        let x = husk($output.shape(), $output.dtype())?;
+        let x = placeholder($output.shape(), $output.dtype())?;
         let [grad] = backward_of(&$op, $g, &[&x], $output)?;
         Ok(grad)
     }};

@@ -113,7 +113,7 @@ impl Tensor {
         self.0.layout.is_contiguous()
     }
 
-    /// Whether both look at the same memory.
+    /// Whether both are views of the same memory.
     pub fn shares_memory_with(&self, other: &Tensor) -> bool {
         Arc::ptr_eq(&self.owner().0, &other.owner().0)
     }
@@ -239,7 +239,7 @@ impl Tensor {
         &self.0.layout
     }
 
-    /// Another look at the same memory.
+    /// Another view of the same memory.
     #[inline]
     pub(crate) fn with_layout(&self, layout: Layout) -> Tensor {
         debug_assert!(!self.is_traced(), "a view of a traced tensor that is not an operation");

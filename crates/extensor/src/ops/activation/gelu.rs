@@ -32,7 +32,7 @@ pub fn gelu(x: &Tensor, approximate: Approximate) -> Result<Tensor> {
 /// derivative of its formula.
 #[track_caller]
 pub fn gelu_backward(grad_output: &Tensor, x: &Tensor, approximate: Approximate) -> Result<Tensor> {
-    let output = husk(x.shape(), x.dtype())?;
+    let output = placeholder(x.shape(), x.dtype())?;
     let [grad] = backward_of(&Gelu::of(approximate), grad_output, &[x], &output)?;
     Ok(grad)
 }

@@ -1,7 +1,7 @@
 //! The linear unit whose slope is learned.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, sum_dtype};
+use crate::ops::operation::{apply_one, backward_of, placeholder, sum_dtype};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_binary, map_real};
 use crate::ops::record::{Family, Input, Record, signature};
@@ -36,7 +36,7 @@ pub fn prelu_backward(
     x: &Tensor,
     alpha: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [dx, dalpha] = backward_of(&Prelu, grad_output, &[x, alpha], &output)?;
     Ok((dx, dalpha))
 }

@@ -1,7 +1,7 @@
 //! The softmax over an axis, and its logarithm.
 
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_unary};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
@@ -48,7 +48,7 @@ fn last(x: &Tensor, axis: usize) -> Result<Tensor> {
     ops::transpose(x, &order[..])?.contiguous()
 }
 
-/// The tensor with its last axis moved to place number `axis`. A view.
+/// The tensor with its last axis moved to position `axis`. A view.
 fn back(x: &Tensor, axis: usize) -> Result<Tensor> {
     if axis + 1 == x.ndim() {
         return Ok(x.clone());
@@ -130,7 +130,7 @@ fn backward_at<R: Rule>(
     output: &Tensor,
     axis: i64,
 ) -> Result<Tensor> {
-    let x = husk(output.shape(), output.dtype())?;
+    let x = placeholder(output.shape(), output.dtype())?;
     let [grad] = backward_of(&Over { rule, axis }, grad_output, &[&x], output)?;
     Ok(grad)
 }

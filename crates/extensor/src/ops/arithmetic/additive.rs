@@ -1,7 +1,7 @@
 //! Sums, differences, and the choice between two: operations whose derivatives need no values.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_binary, infer_unary, map_number};
 use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
@@ -35,8 +35,8 @@ macro_rules! additive {
             b_shape: &[usize],
         ) -> Result<(Tensor, Tensor)> {
             let dtype = grad_output.dtype();
-            let [a, b] = [a_shape, b_shape].map(|shape| husk(&Shape::from(shape), dtype));
-            let output = husk(grad_output.shape(), dtype)?;
+            let [a, b] = [a_shape, b_shape].map(|shape| placeholder(&Shape::from(shape), dtype));
+            let output = placeholder(grad_output.shape(), dtype)?;
             let [da, db] = backward_of(&$Op, grad_output, &[&a?, &b?], &output)?;
             Ok((da, db))
         }
@@ -142,7 +142,7 @@ pub fn negate(x: &Tensor) -> Result<Tensor> {
 /// The gradient of [`negate`]: `−g`.
 #[track_caller]
 pub fn negate_backward(grad_output: &Tensor) -> Result<Tensor> {
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [grad] = backward_of(&Negate, grad_output, &[&x], &x)?;
     Ok(grad)
 }
@@ -220,8 +220,8 @@ pub fn where_backward(
     b_shape: &[usize],
 ) -> Result<(Tensor, Tensor)> {
     let dtype = grad_output.dtype();
-    let [a, b] = [a_shape, b_shape].map(|shape| husk(&Shape::from(shape), dtype));
-    let output = husk(grad_output.shape(), dtype)?;
+    let [a, b] = [a_shape, b_shape].map(|shape| placeholder(&Shape::from(shape), dtype));
+    let output = placeholder(grad_output.shape(), dtype)?;
     let [da, db] = backward_of(&Where, grad_output, &[condition, &a?, &b?], &output)?;
     Ok((da, db))
 }

@@ -156,7 +156,7 @@ bitwise! {
 }
 
 bitwise! {
-    /// `a·2ᵇ` for whole numbers, broadcast: the bits of `a` moved up by `b` places, of which those
+    /// `a·2ᵇ` for whole numbers, broadcast: the bits of `a` moved up by `b` bits, of which those
     /// beyond the width are lost. A negative `b` is an error.
     ///
     /// ```
@@ -173,7 +173,7 @@ bitwise! {
 }
 
 bitwise! {
-    /// `⌊a/2ᵇ⌋` for whole numbers, broadcast: the bits of `a` moved down by `b` places. A negative
+    /// `⌊a/2ᵇ⌋` for whole numbers, broadcast: the bits of `a` moved down by `b` bits. A negative
     /// `b` is an error.
     ///
     /// ```

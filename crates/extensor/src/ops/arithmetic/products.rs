@@ -4,7 +4,7 @@
 
 use crate::ops::calculus::{no_power_by_base, power_by_base, power_by_exponent};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, sum_dtype};
+use crate::ops::operation::{apply_one, backward_of, placeholder, sum_dtype};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, guard, infer_binary, map_number, map_real, settle};
 use crate::ops::record::{Family, Input, Record, signature};
@@ -37,7 +37,7 @@ macro_rules! binary {
         #[doc = concat!("The gradients of [`", stringify!($name), "`]: `", $derivative, "`, each in its operand's shape.")]
         #[track_caller]
         pub fn $backward(grad_output: &Tensor, $a: &Tensor, $b: &Tensor) -> Result<(Tensor, Tensor)> {
-            let output = husk(grad_output.shape(), grad_output.dtype())?;
+            let output = placeholder(grad_output.shape(), grad_output.dtype())?;
             let [da, db] = backward_of(&$Op, grad_output, &[$a, $b], &output)?;
             Ok((da, db))
         }

@@ -310,7 +310,7 @@ impl Window {
         let [x, weight] = [ready(inputs[0], spec.dtype)?, ready(inputs[1], spec.dtype)?];
         let bias = inputs.get(2).map(|bias| ready(bias, spec.dtype)).transpose()?;
         if self.output_padding.is_some() {
-            spread(self.op, &geometry, &x, &weight, bias.as_ref(), spec)
+            scatter(self.op, &geometry, &x, &weight, bias.as_ref(), spec)
         } else {
             slide(self.op, &geometry, &x, &weight, bias.as_ref(), spec)
         }
@@ -329,7 +329,7 @@ impl Window {
             grads[0] = Some(if transposed {
                 slide(op, &geometry, &g, &weight, None, like(x))?
             } else {
-                spread(op, &geometry, &g, &weight, None, like(x))?
+                scatter(op, &geometry, &g, &weight, None, like(x))?
             });
         }
         if call.wanted[1] {
@@ -375,7 +375,7 @@ fn slide(
 }
 
 /// The gradient for the input of a convolution; also the transposed convolution of `grad`.
-fn spread(
+fn scatter(
     op: &'static str,
     geometry: &Geometry,
     grad: &Tensor,

@@ -4,7 +4,7 @@
 //! drawn again.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply, backward, husk, spec};
+use crate::ops::operation::{apply, backward, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::samples::{Bad, Sampler};
@@ -126,7 +126,7 @@ fn backward_at(
     p: f64,
 ) -> Result<Tensor> {
     let op = Dropout { grain, p, key: Key::new(0), training: true };
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
     let specs = op.infer(&[&x])?;
     let name = grain.backward;
     if mask.dtype() != DType::Bool {

@@ -47,7 +47,7 @@ pub fn cross_entropy_backward(
     options: impl Into<CrossEntropyOptions>,
 ) -> Result<(Tensor, Option<Tensor>)> {
     let op = CrossEntropy::of(options.into());
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let wanted = [true, targets.dtype().is_float()];
     let grads = operation::backward(&op, &[grad_output], &[logits, targets], &[&output], &wanted)?;
     let mut grads = grads.into_iter();

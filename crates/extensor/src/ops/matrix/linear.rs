@@ -2,7 +2,7 @@
 
 use super::product::*;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
 use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
@@ -43,8 +43,8 @@ pub fn linear_backward(
     weight: &Tensor,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let out = Shape::from([weight.shape().first().copied().unwrap_or(0)]);
-    let bias = husk(&out, weight.dtype())?;
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let bias = placeholder(&out, weight.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [dx, dweight, dbias] = backward_of(&Linear, grad_output, &[x, weight, &bias], &output)?;
     Ok((dx, dweight, dbias))
 }

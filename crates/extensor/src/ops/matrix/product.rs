@@ -1,7 +1,7 @@
 //! One product for all of them: every product, forward or backward, is one call of the same kernel on
 //! strided views. A transpose is never copied, and a batch is cut up by offsets into memory.
 
-use crate::ops::operation::{Operation, Spec, backward_of, husk};
+use crate::ops::operation::{Operation, Spec, backward_of, placeholder};
 use crate::ops::pointwise::Takes;
 use crate::ops::reduction::match_words;
 use crate::tensor::{Layout, expect_room, match_float};
@@ -207,7 +207,7 @@ pub(super) fn pair(
     a: &Tensor,
     b: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    let output = husk(g.shape(), g.dtype())?;
+    let output = placeholder(g.shape(), g.dtype())?;
     let [da, db] = backward_of(op, g, &[a, b], &output)?;
     Ok((da, db))
 }

@@ -4,7 +4,7 @@ use super::per_channel;
 use super::slice;
 use super::{By, EPS, Split, common_dtype, expect_eps, factor, no_float, none, optionally};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply, backward, husk};
+use crate::ops::operation::{apply, backward, placeholder};
 use crate::ops::options::options;
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
@@ -114,8 +114,8 @@ pub fn batch_norm2d_backward(
     let name = "batch_norm2d_backward";
     // The parameters of the running statistics have no part in the gradient.
     let op = BatchNorm2d { training: options.training, momentum: 0.0, eps: 0.0 };
-    let beta = husk(gamma.shape(), gamma.dtype())?;
-    let statistic = husk(gamma.shape(), wide(gamma.dtype()))?;
+    let beta = placeholder(gamma.shape(), gamma.dtype())?;
+    let statistic = placeholder(gamma.shape(), wide(gamma.dtype()))?;
     let inputs = [x, gamma, &beta, &statistic, &statistic];
     let specs = op.infer(&inputs)?;
     let saved = [("saved_mean", saved_mean), ("saved_rstd", saved_rstd)];
@@ -128,7 +128,7 @@ pub fn batch_norm2d_backward(
             return Err(Error::DType { op: name, argument, expected, got });
         }
     }
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let outputs = [&output, &statistic, &statistic, saved_mean, saved_rstd];
     let wanted = [true, true, true, false, false];
     let grads = backward(&op, &[grad_output], &inputs, &outputs, &wanted)?;

@@ -2,7 +2,7 @@
 
 use super::{CONVENTIONS, EPS, Groups, infer, with_factors, without_spread};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Record, signature};
 use crate::ops::samples::Sampler;
@@ -97,8 +97,8 @@ fn pull(
     let channels = Shape::from([x.shape().get(1).copied().unwrap_or(0)]);
     let gamma =
         gamma.map_or_else(|| Tensor::ones(channels.clone(), x.dtype()), |g| Ok(g.clone()))?;
-    let beta = husk(&channels, gamma.dtype())?;
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let beta = placeholder(&channels, gamma.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [dx, dgamma, dbeta] = backward_of(op, grad_output, &[x, &gamma, &beta], &output)?;
     Ok((dx, dgamma, dbeta))
 }

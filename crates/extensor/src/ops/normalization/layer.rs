@@ -2,7 +2,7 @@
 
 use super::{CONVENTIONS, EPS, Groups, infer, with_factors, without_spread};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Parameter, Record, signature};
 use crate::ops::samples::{Bad, Sample, Sampler};
@@ -53,8 +53,8 @@ pub fn layer_norm_backward<'a>(
     let gamma = gamma.into();
     let shape: Shape = normalized_shape.into();
     let gamma = gamma.map_or_else(|| Tensor::ones(shape.clone(), x.dtype()), |g| Ok(g.clone()))?;
-    let beta = husk(&shape, gamma.dtype())?;
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let beta = placeholder(&shape, gamma.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let op = LayerNorm { shape, eps };
     let [dx, dgamma, dbeta] = backward_of(&op, grad_output, &[x, &gamma, &beta], &output)?;
     Ok((dx, dgamma, dbeta))
@@ -96,7 +96,7 @@ pub fn rms_norm_backward<'a>(
     let gamma = gamma.into();
     let shape: Shape = normalized_shape.into();
     let gamma = gamma.map_or_else(|| Tensor::ones(shape.clone(), x.dtype()), |g| Ok(g.clone()))?;
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [dx, dgamma] = backward_of(&RmsNorm { shape, eps }, grad_output, &[x, &gamma], &output)?;
     Ok((dx, dgamma))
 }

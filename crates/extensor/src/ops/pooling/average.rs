@@ -4,7 +4,7 @@ use super::{CASES, Sliding, WINDOW, bad_windows, no_float, params, plane, planes
 use super::{PoolOptions, sizes, two};
 use crate::ops::Pair;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_parameter, required};
@@ -15,7 +15,7 @@ use extensor_kernels::pool::{self, Kind, Planes, Windows};
 use smallvec::smallvec;
 
 /// The average of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`; windows may
-/// reach over the edges. The places there count, as zeros.
+/// reach over the edges. The positions there count, as zeros.
 ///
 /// ```
 /// use extensor::tensor;
@@ -92,7 +92,7 @@ pub fn adaptive_avgpool2d_backward(
 
 #[track_caller]
 fn pull(op: &dyn Operation, grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let [grad] = backward_of(op, grad_output, &[&x], grad_output)?;
     Ok(grad)
 }
@@ -108,7 +108,7 @@ fn averaged(op: &'static str, x: &Tensor, planes: &Planes, mut specs: Specs) -> 
 }
 
 /// The gradient of that.
-fn spread(op: &'static str, call: &Backward<'_>, planes: &Planes) -> Result<Grads> {
+fn distribute(op: &'static str, call: &Backward<'_>, planes: &Planes) -> Result<Grads> {
     let (g, shape) = (call.grad().contiguous()?, call.inputs[0].shape());
     let dtype = g.dtype();
     call.one(|| {
@@ -168,7 +168,7 @@ impl Operation for AvgPool2d {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let planes = self.window.over("avgpool2d", call.inputs[0].shape())?;
-        spread("avgpool2d_backward", call, &planes)
+        distribute("avgpool2d_backward", call, &planes)
     }
 }
 
@@ -309,6 +309,6 @@ impl Operation for AdaptiveAvgPool2d {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let planes = self.over(call.inputs[0].shape())?;
-        spread("adaptive_avgpool2d_backward", call, &planes)
+        distribute("adaptive_avgpool2d_backward", call, &planes)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{CASES, PoolOptions, Sliding, WINDOW, bad_windows, no_float, params, pooled, slice};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply, backward, husk};
+use crate::ops::operation::{apply, backward, placeholder};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::samples::Sample;
@@ -72,7 +72,7 @@ pub fn maxpool2d_backward(
 ) -> Result<Tensor> {
     let name = "maxpool2d_backward";
     let op = MaxPool2d { window: Sliding::from_options("maxpool2d", options.into())? };
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let expected = op.infer(&[&x])?.swap_remove(1);
     if *indices.shape() != expected.shape {
         return Err(bad_shape(name, "indices", expected.shape.to_string(), indices.shape()));
@@ -81,7 +81,7 @@ pub fn maxpool2d_backward(
         let (argument, got) = ("indices", indices.dtype());
         return Err(Error::DType { op: name, argument, expected: "i64", got });
     }
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let grads = backward(&op, &[grad_output], &[&x], &[&output, indices], &[true])?;
     grads.into_iter().flatten().next().map_or_else(|| no_float(name, x.dtype()), Ok)
 }
@@ -172,16 +172,16 @@ impl Operation for MaxPool2d {
         let shape = call.inputs[0].shape();
         let planes = self.window.over(op, shape)?;
         let (g, indices) = (call.grad().contiguous()?, call.outputs[1].contiguous()?);
-        let places = slice::<i64>(&indices);
+        let listed = slice::<i64>(&indices);
         let size = planes.rows.len * planes.columns.len;
-        if let Some(index) = first_outside(places, size) {
+        if let Some(index) = first_outside(listed, size) {
             return Err(Error::IndexOutOfRange { op, index, axis: shape.len() - 2, size });
         }
         let dtype = g.dtype();
         call.one(|| {
             match_float!(dtype, T => {
             Tensor::build(op, shape.clone(), dtype, |dx: &mut [T]| {
-                pool::maximum_backward(&planes, slice::<T>(&g), places, dx)
+                pool::maximum_backward(&planes, slice::<T>(&g), listed, dx)
             })
         }, else no_float(op, dtype))
         })

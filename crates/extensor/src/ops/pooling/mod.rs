@@ -75,7 +75,7 @@ const WINDOW: [Parameter; 3] = [
         "from one window to the next: one for both, or [down, right]",
         "kernel_size",
     ),
-    optional("padding", "places before and after each axis, at most half of the window", "0"),
+    optional("padding", "positions before and after each axis, at most half of the window", "0"),
 ];
 
 /// Numbers that must not be negative.

@@ -53,7 +53,7 @@ fn among_ties(
     map_real(op, &Formulas(Chosen), [&share, x, y], spec)
 }
 
-/// The gradient of [`among_ties`], from two looks at the numbers: none where it is itself differentiated, and
+/// The gradient of [`among_ties`], from two passes over the numbers: none where it is itself differentiated, and
 /// where groups are too small or too scattered for that.
 fn at_once(
     op: &'static str,

@@ -1,7 +1,7 @@
 //! Many numbers to one.
 
 // A reduction is a `Rule`; `Reduction` adds the axes and makes it an operation. Its gradient is
-// the output's, spread over the numbers that went into it, times a weight for each.
+// the output's, broadcast to the numbers that went into it, times a weight for each.
 
 pub(super) mod extremes;
 pub(super) mod product;
@@ -16,7 +16,7 @@ pub use scan::*;
 pub use spread::*;
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, map_real};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
@@ -145,7 +145,7 @@ impl<R: Rule> Reduction<R> {
                 backward_of(self, grad_output, &[x], output)?
             }
             None => {
-                let output = husk(grad_output.shape(), grad_output.dtype())?;
+                let output = placeholder(grad_output.shape(), grad_output.dtype())?;
                 backward_of(self, grad_output, &[x], &output)?
             }
         };
@@ -378,7 +378,7 @@ pub fn sum_backward(
     input_shape: &[usize],
     axis: impl Into<Over>,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     Reduction::new(axis, Sum).backward_at(grad_output, &x, None)
 }
 
@@ -441,7 +441,7 @@ pub fn mean_backward(
     input_shape: &[usize],
     axis: impl Into<Over>,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     Reduction::new(axis, Mean).backward_at(grad_output, &x, None)
 }
 

@@ -170,10 +170,10 @@ impl Rule for Prod {
             back[from] = to as i64;
         }
         let forth: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
-        let turned = ops::transpose(&ops::cast(x, dtype)?, Some(&forth[..]))?;
+        let arranged = ops::transpose(&ops::cast(x, dtype)?, Some(&forth[..]))?;
         let matrix = Shape::from([x.len() / group.count, group.count]);
-        let others = others(&ops::reshape(&turned, &matrix)?)?;
-        let others = ops::transpose(&ops::reshape(&others, turned.shape())?, Some(&back[..]))?;
+        let others = others(&ops::reshape(&arranged, &matrix)?)?;
+        let others = ops::transpose(&ops::reshape(&others, arranged.shape())?, Some(&back[..]))?;
         map_real("prod_backward", &Formulas(Times), [&g, &others], spec)
     }
 }

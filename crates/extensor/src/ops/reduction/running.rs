@@ -1,7 +1,7 @@
 //! Running products, and the recurrence that their derivatives are.
 
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_unary};
 use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signature};
@@ -34,7 +34,7 @@ pub fn cumprod(x: &Tensor, axis: i64) -> Result<Tensor> {
 /// a factor of, without it. Nothing is divided: it is right with any number of zeros.
 #[track_caller]
 pub fn cumprod_backward(grad_output: &Tensor, x: &Tensor, axis: i64) -> Result<Tensor> {
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [grad] = backward_of(&Cumprod { axis }, grad_output, &[x], &output)?;
     Ok(grad)
 }

@@ -1,7 +1,7 @@
 //! Running sums.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_unary};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
@@ -35,7 +35,7 @@ pub fn cumsum(x: &Tensor, axis: i64) -> Result<Tensor> {
 #[track_caller]
 pub fn cumsum_backward(grad_output: &Tensor, axis: i64) -> Result<Tensor> {
     let reverse = false;
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [grad] = backward_of(&Cumsum { axis, reverse }, grad_output, &[&x], &x)?;
     Ok(grad)
 }

@@ -120,7 +120,7 @@ impl Operation for Squeeze {
     }
 }
 
-/// `x` with new axes of size 1 at the given places of the result: `0` or `-1`, or `[0, 2]` for
+/// `x` with new axes of size 1 at the given positions of the result: `0` or `-1`, or `[0, 2]` for
 /// several. A view.
 ///
 /// ```
@@ -202,7 +202,7 @@ impl ExpandDims {
         self.axes.mask(op, ndim + list.len())
     }
 
-    /// `old` with `new` in the places of the new axes.
+    /// `old` with `new` at the new axes.
     fn filled<T: Copy, C: FromIterator<T>>(added: &[bool], old: &[T], new: T) -> C {
         let mut old = old.iter();
         let fill = |&added: &bool| {

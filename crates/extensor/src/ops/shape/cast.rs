@@ -1,7 +1,7 @@
 //! From one dtype to another.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::samples::SHAPES;
@@ -40,7 +40,7 @@ pub fn cast(x: &Tensor, dtype: DType) -> Result<Tensor> {
 /// The gradient of [`cast`]: `grad_output` in the dtype of the input.
 #[track_caller]
 pub fn cast_backward(grad_output: &Tensor, input_dtype: DType) -> Result<Tensor> {
-    let x = husk(grad_output.shape(), input_dtype)?;
+    let x = placeholder(grad_output.shape(), input_dtype)?;
     let dtype = grad_output.dtype();
     let [grad] = backward_of(&Cast { dtype }, grad_output, &[&x], grad_output)?;
     Ok(grad)

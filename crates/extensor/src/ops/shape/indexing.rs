@@ -4,7 +4,7 @@
 //! of range, it does not count from the end. The derivatives are [`scatter_add`](ops::scatter_add)s.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Record, signature};
 use crate::ops::shape::scatter::{add_picked, add_taken};
@@ -80,7 +80,7 @@ pub fn gather_backward(
     input_shape: &[usize],
     axis: i64,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let [grad] = backward_of(&Gather { axis }, grad_output, &[&x, index], grad_output)?;
     Ok(grad)
 }
@@ -206,7 +206,7 @@ pub fn take_backward(
     input_shape: &[usize],
     axis: i64,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let [grad] = backward_of(&Take { axis }, grad_output, &[&x, index], grad_output)?;
     Ok(grad)
 }
@@ -332,7 +332,7 @@ pub fn embedding_backward(
     index: &Tensor,
     weight_shape: &[usize],
 ) -> Result<Tensor> {
-    let weight = husk(&Shape::from(weight_shape), grad_output.dtype())?;
+    let weight = placeholder(&Shape::from(weight_shape), grad_output.dtype())?;
     let [grad] = backward_of(&Embedding, grad_output, &[&weight, index], grad_output)?;
     Ok(grad)
 }

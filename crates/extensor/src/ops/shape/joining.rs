@@ -4,7 +4,7 @@ use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
-use crate::ops::shape::{PART, backward_of_many, bad_shape, countable, optional, place};
+use crate::ops::shape::{PART, backward_of_many, bad_shape, copy_into, countable, optional};
 use crate::tensor::{axis_index, expect_room, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
@@ -155,7 +155,7 @@ fn join(
     let output = match_bits!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
         let mut start = vec![0; whole.len()];
         for part in &parts {
-            place(out, &whole, &start, part.view());
+            copy_into(out, &whole, &start, part.view());
             start[axis] += part.shape()[axis];
         }
     }))?;

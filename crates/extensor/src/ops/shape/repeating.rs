@@ -1,7 +1,7 @@
-//! Elements repeated in place, and axes turned round.
+//! Elements repeated in place, and axes rolled.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::scatter::add_taken;
@@ -36,7 +36,7 @@ pub fn repeat_backward(
     repeats: impl Integers,
     axis: i64,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let op = Repeat { repeats: repeats.integers(), axis };
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)
@@ -187,14 +187,14 @@ pub fn roll(x: &Tensor, shifts: impl Integers, axes: impl Integers) -> Result<Te
     apply_one(&Roll { shifts: shifts.integers(), axes: axes.integers() }, &[x])
 }
 
-/// The gradient of [`roll`]: `grad_output` turned back.
+/// The gradient of [`roll`]: `grad_output` rolled back.
 #[track_caller]
 pub fn roll_backward(
     grad_output: &Tensor,
     shifts: impl Integers,
     axes: impl Integers,
 ) -> Result<Tensor> {
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
     let op = Roll { shifts: shifts.integers(), axes: axes.integers() };
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)
@@ -211,7 +211,7 @@ impl Roll {
         name: "roll",
         family: Family::Shape,
         formula: "y[i] = x[i − shift], round the ends",
-        derivative: "g turned back",
+        derivative: "g rolled back",
         conventions: "the shifts of an axis that is named several times add up",
         backward: signature!(roll_backward(grad_output; shifts, axes)),
         params: &[
@@ -272,8 +272,8 @@ impl Roll {
     }
 }
 
-/// Every axis turned so that the position listed comes first.
-fn turned(x: &Tensor, firsts: &[usize]) -> Result<Tensor> {
+/// Every axis rolled so that the position listed comes first.
+fn rolled(x: &Tensor, firsts: &[usize]) -> Result<Tensor> {
     let mut x = x.clone();
     for (axis, &first) in firsts.iter().enumerate().filter(|(_, first)| **first != 0) {
         let (axis, first) = (axis as i64, first as i64);
@@ -292,7 +292,7 @@ impl Operation for Roll {
         Ok(spec(inputs[0].shape().clone(), inputs[0].dtype()))
     }
     fn forward(&self, inputs: &[&Tensor], _: Specs) -> Result<Outputs> {
-        Ok(smallvec![turned(inputs[0], &self.firsts(inputs[0].shape())?)?])
+        Ok(smallvec![rolled(inputs[0], &self.firsts(inputs[0].shape())?)?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let shape = call.grad().shape();
@@ -302,7 +302,7 @@ impl Operation for Roll {
                 .iter()
                 .zip(shape.iter())
                 .map(|(&first, &size)| if first == 0 { 0 } else { size - first });
-            turned(call.grad(), &back.collect::<Vec<_>>())
+            rolled(call.grad(), &back.collect::<Vec<_>>())
         })
     }
 }

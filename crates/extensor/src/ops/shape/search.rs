@@ -92,8 +92,8 @@ pub fn unique(x: &Tensor) -> Result<Unique> {
         if let Some(count) = counts.last_mut() {
             *count += 1;
         }
-        if let Some(place) = inverse.get_mut(at as usize) {
-            *place = counts.len() as i64 - 1;
+        if let Some(slot) = inverse.get_mut(at as usize) {
+            *slot = counts.len() as i64 - 1;
         }
     }
     let found = indices.len();

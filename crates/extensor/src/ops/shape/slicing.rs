@@ -1,7 +1,7 @@
 //! Parts of an axis, and axes read backwards: views.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_parameter, optional, required};
@@ -46,7 +46,7 @@ pub fn slice_backward(
     stop: impl Into<Option<i64>>,
     step: i64,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let op = Slice::new(axis, start.into(), stop.into(), step);
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)
@@ -150,14 +150,14 @@ impl Slice {
         // In 128 bits nothing overflows.
         let (size, step) = (shape[axis] as i128, i128::from(self.step));
         let (low, high) = if step > 0 { (0, size) } else { (-1, size - 1) };
-        let place = |given: Option<i64>, otherwise: i128| {
+        let bound = |given: Option<i64>, otherwise: i128| {
             given.map_or(otherwise, |at| {
                 let at = i128::from(at);
                 (if at < 0 { at + size } else { at }).clamp(low, high)
             })
         };
         let (from, to) = if step > 0 { (low, high) } else { (high, low) };
-        let (start, stop) = (place(self.start, from), place(self.stop, to));
+        let (start, stop) = (bound(self.start, from), bound(self.stop, to));
         let distance = if step > 0 { stop - start } else { start - stop };
         let count = (distance + step.abs() - 1).max(0) / step.abs();
         Ok(Taken {
@@ -187,7 +187,7 @@ impl Operation for Slice {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let shape = call.inputs[0].shape();
-        call.one(|| spread(call.grad(), shape, &self.taken(shape)?))
+        call.one(|| scatter(call.grad(), shape, &self.taken(shape)?))
     }
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn part(x: &Tensor, shape: Shape, taken: &Taken) -> Tensor {
 
 /// The transposed of [`part`]: `grad` where its elements came from in a tensor of `shape`, zeros
 /// elsewhere. Zeros go between the elements by padding each to the length of a step.
-fn spread(grad: &Tensor, shape: &Shape, taken: &Taken) -> Result<Tensor> {
+fn scatter(grad: &Tensor, shape: &Shape, taken: &Taken) -> Result<Tensor> {
     let (axis, step) = (taken.axis, taken.step.unsigned_abs());
     let mut grad = grad.clone();
     let mut first = taken.first;
@@ -249,7 +249,7 @@ pub fn flip(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
 /// The gradient of [`flip`]: `grad_output` flipped back. A view.
 #[track_caller]
 pub fn flip_backward(grad_output: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
     let op = Flip { axes: axes.into() };
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)

@@ -1,8 +1,8 @@
-//! Elements in order, and places in ordered lists.
+//! Elements in order, and positions in ordered lists.
 
 use crate::ops::arithmetic::bits::infinity_bits;
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply, apply_one, backward, husk, spec};
+use crate::ops::operation::{apply, apply_one, backward, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
 use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signature};
@@ -10,18 +10,18 @@ use crate::ops::shape::{bad_shape, optional};
 use crate::tensor::{axis_index, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
-use extensor_kernels::sort::{Reading, order, places};
+use extensor_kernels::sort::{Encoding, order, search_sorted};
 use smallvec::smallvec;
 
 /// Numbers that are in the same order as the elements of `x`.
 fn keys(x: &Tensor) -> Result<Vec<u64>> {
-    let reading = match x.dtype() {
-        dtype if dtype.is_float() => Reading::Float { infinity: infinity_bits(dtype) },
-        dtype if dtype.integer_range().0 < 0 => Reading::Signed,
-        _ => Reading::Unsigned,
+    let encoding = match x.dtype() {
+        dtype if dtype.is_float() => Encoding::Float { infinity: infinity_bits(dtype) },
+        dtype if dtype.integer_range().0 < 0 => Encoding::Signed,
+        _ => Encoding::Unsigned,
     };
     let x = x.contiguous()?;
-    Ok(match_bits!(x.dtype(), T => reading.keys::<T>(x.row_major())))
+    Ok(match_bits!(x.dtype(), T => encoding.keys::<T>(x.row_major())))
 }
 
 /// The positions along `axis` of the elements of `x` in order, as `i64`.
@@ -141,7 +141,7 @@ pub fn sort_backward(grad_output: &Tensor, indices: &Tensor, axis: i64) -> Resul
         let (argument, got) = ("indices", indices.dtype());
         return Err(Error::DType { op, argument, expected: "i64", got });
     }
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
     let sort = Sort { axis, descending: false };
     let grads = backward(&sort, &[grad_output], &[&x], &[&x, indices], &[true])?;
     let (argument, expected, got) = ("grad_output", "a float type", grad_output.dtype());
@@ -380,7 +380,7 @@ impl Operation for SearchSorted {
         let (sorted, wanted) = (keys(&ops::cast(x, dtype)?)?, keys(&ops::cast(values, dtype)?)?);
         let shape = specs.swap_remove(0).shape;
         let output = Tensor::build(op, shape, DType::I64, |out: &mut [i64]| {
-            places(&sorted, &wanted, self.right, out);
+            search_sorted(&sorted, &wanted, self.right, out);
         })?;
         Ok(smallvec![output])
     }

@@ -1,7 +1,7 @@
 //! The triangles of matrices.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_shape, optional};
@@ -26,7 +26,7 @@ macro_rules! triangle {
         #[doc = concat!("The gradient of [`", stringify!($name), "`]: the same part of `grad_output`.")]
         #[track_caller]
         pub fn $backward(grad_output: &Tensor, k: i64) -> Result<Tensor> {
-            let x = husk(grad_output.shape(), grad_output.dtype())?;
+            let x = placeholder(grad_output.shape(), grad_output.dtype())?;
             let [grad] = backward_of(&$Op { k }, grad_output, &[&x], grad_output)?;
             Ok(grad)
         }

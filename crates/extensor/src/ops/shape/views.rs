@@ -1,7 +1,7 @@
 //! Other shapes for the same elements, and axes in another order: views.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, reduce_to_shape, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, reduce_to_shape, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_parameter, bad_shape, optional, required, sizes};
@@ -192,7 +192,7 @@ pub fn transpose_backward(grad_output: &Tensor, axes: impl Into<Axes>) -> Result
     for (&axis, &size) in order.iter().zip(grad_output.shape().iter()) {
         shape.set(axis, size);
     }
-    let x = husk(&shape, grad_output.dtype())?;
+    let x = placeholder(&shape, grad_output.dtype())?;
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)
 }
@@ -311,7 +311,7 @@ pub fn broadcast_to(x: &Tensor, shape: impl Integers) -> Result<Tensor> {
 #[track_caller]
 pub fn broadcast_to_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     let shape = grad_output.shape().integers();
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let [grad] = backward_of(&BroadcastTo { shape }, grad_output, &[&x], grad_output)?;
     Ok(grad)
 }
