@@ -71,8 +71,8 @@ where
     });
 }
 
-/// Which instruction is done when, and where its result goes: a slot is used again when nobody needs what
-/// is in it.
+/// Which instruction runs when, and where its result goes: a slot is used again when nothing needs
+/// what is in it.
 struct Plan {
     actions: Vec<Action>,
     slots: usize,

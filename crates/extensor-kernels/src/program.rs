@@ -1,5 +1,5 @@
-//! A formula as a list of instructions, for whoever wants to do it to something else than machine numbers,
-//! or to change it first.
+//! A formula as a list of instructions, to be run on something other than machine numbers, or to be
+//! changed first.
 //!
 //! This module must not know where programs come from ([`symbol`](crate::symbol)) nor who runs them
 //! ([`interpret`](crate::interpret)).
@@ -7,7 +7,7 @@
 /// An instruction of a program: what is done to the results of earlier instructions, which are named by number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Instruction {
-    /// Variable number so and so.
+    /// The variable with this number.
     Variable(usize),
     /// A constant.
     Constant(f64),

@@ -1,9 +1,10 @@
 //! Transposing a tile of a matrix in registers.
 //!
-//! Numbers that are neighbours in one matrix lie a row apart in the other. Read or written one at a time
-//! each of them costs a whole line of memory, and where a row is a power of two long all those lines want
-//! the same few sets of the caches and are gone before the next number of theirs is wanted. So
-//! whole lines are fetched into a small buffer where they lie together, and transposed from there.
+//! Numbers that are neighbours in one matrix lie a row apart in the other. Read or written one at a
+//! time each of them costs a whole line of memory, and where a row is a power of two long all those
+//! lines want the same few sets of the caches and are evicted before the next number in them is
+//! needed. So whole lines are fetched into a small buffer where they lie together, and transposed
+//! from there.
 
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Isa, isa};

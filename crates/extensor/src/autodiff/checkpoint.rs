@@ -1,4 +1,4 @@
-//! Memory for time: calls whose insides are computed again when their gradient is wanted.
+//! Time for memory: calls that are computed again when their gradient is needed.
 
 use super::custom::{Function, leaf_tensors, refill, wrap_call};
 use super::transform::vjp;
@@ -10,11 +10,11 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 
-/// `f(args)`, of which reverse mode saves only the arguments: what is inside is computed again, with
-/// the same bits, when the gradient is wanted.
+/// `f(args)`, for which reverse mode saves only the arguments: everything inside is computed again,
+/// bit for bit, when the gradient is needed.
 ///
-/// What `f` captures may be traced too, and its gradient is right, but what is computed from it is
-/// saved as always: pass what is large as an argument.
+/// Tensors that `f` captures may be traced too, and their gradients are right, but what is computed
+/// from them is saved as usual: pass anything large as an argument.
 ///
 /// ```
 /// use extensor::ops::{exp, sum};

@@ -1,8 +1,8 @@
-//! What reverse mode notes, and the walk over it.
+//! What reverse mode records, and the walk over it.
 //!
-//! A call is a node with links to the calls that made its inputs; nobody links the other way, so what
-//! no result depends on is freed at once. Walks go from the newest call to the oldest, by number, and
-//! walking and dropping are loops: a chain of a million calls is fine.
+//! A call is a node with links to the calls that made its inputs; there are no links the other way,
+//! so whatever no result depends on is freed at once. Walks go from the newest call to the oldest,
+//! by number, and walking and dropping are loops: a chain of a million calls is fine.
 
 use crate::gradients::add_to;
 use crate::ops::operation::{Grads, Operation, backward_of_call, placeholder};
@@ -126,7 +126,7 @@ fn take_parents(call: &mut Option<Call>, rest: &mut Rest) {
     }
 }
 
-/// Where an input of the call comes from: its own link if nobody else holds the call.
+/// Where an input of the call comes from: its own link if nothing else refers to the call.
 #[inline]
 fn parent(node: &mut Arc<Node>, input: usize) -> Option<Parent> {
     match Arc::get_mut(node) {
@@ -199,7 +199,7 @@ impl Walk {
     }
 
     /// Calls the rules, newest first, until only arguments are left; returns their gradients by
-    /// number. A call that nobody else holds is freed as soon as its rule has run.
+    /// number. A call that nothing else refers to is freed as soon as its rule has run.
     pub fn finish(mut self) -> Result<BTreeMap<u64, Tensor>> {
         let mut alike = None;
         while let Some(Pending { mut node, grads }) = self.take_newest() {

@@ -190,7 +190,7 @@ impl Params {
         }
     }
 
-    /// True or false, which by default it is, or one of the words that others use for these.
+    /// True or false, by default false, or one of the words that other libraries use for these.
     pub fn bool_or(
         &self,
         op: &'static str,
@@ -254,7 +254,7 @@ impl Params {
         }
     }
 
-    /// Axes: nothing for all of them.
+    /// Axes; all if none are given.
     pub fn axes(&self, op: &'static str, name: &'static str) -> Result<Axes> {
         Ok(Axes::from(self.optional_ints(op, name)?.as_deref()))
     }

@@ -30,7 +30,7 @@ pub enum Family {
     Pooling,
     /// Numbers brought to mean 0 and variance 1.
     Normalization,
-    /// Averages weighted by the likeness of queries and keys.
+    /// Averages weighted by the similarity of queries and keys.
     Attention,
     /// Numbers left out at random.
     Dropout,
@@ -72,11 +72,11 @@ pub enum Class {
     /// Many elements to one: each gradient is the output's, broadcast, times a weight; the derivative
     /// along `t` is the sum of weights times `t`.
     Reduction,
-    /// None of these: the operation says itself what its derivative along a tangent is (see
-    /// [`Operation::derivative`]), and the adjoint identity holds it to its backward rule.
+    /// None of these: the operation itself says what its derivative along a tangent is (see
+    /// [`Operation::derivative`]), and the adjoint identity checks it against the backward rule.
     General,
     /// Its rules are made of operations, whatever the operation itself is made of: they run on
-    /// tensors that are being differentiated as they do on others.
+    /// tensors that are being differentiated just as on any others.
     Composite,
     /// Not differentiable at all.
     Constant,
@@ -124,7 +124,7 @@ pub struct Input {
     pub name: &'static str,
     /// Whether the operation can be differentiated by it.
     pub differentiable: bool,
-    /// Whether it may be left out, be there once, or stand for any number of tensors.
+    /// Whether it is given once, may be left out, or stands for any number of tensors.
     pub count: Count,
 }
 
@@ -177,7 +177,7 @@ pub struct Parameter {
     pub default: Option<&'static str>,
 }
 
-/// All there is to know of an operation, in one place.
+/// Everything there is to know about an operation, in one place.
 pub struct Record {
     /// Its name, also the name of its function.
     pub name: &'static str,
@@ -217,7 +217,7 @@ pub struct Record {
     pub samples: fn(&mut Sampler),
     /// Whether the function cannot be differentiated, twice, at a sample: it has a kink there, a
     /// step, a tie, a singular point or the end of its domain, and the conventions hold. Everywhere
-    /// else its derivatives are compared with differences; the suite finds out a record that calls a
+    /// else its derivatives are compared with differences; the suite catches a record that calls a
     /// smooth point a kink.
     pub kinks: fn(&Sample) -> bool,
     /// Calls that must fail, with a part of the message.

@@ -17,10 +17,10 @@ pub struct Sample {
     /// Whether the operation can be differentiated there: not at kinks (see
     /// [`Record::kinks`](super::record::Record::kinks)).
     pub smooth: bool,
-    /// Whether its numbers are so large, or so alike, that what is left of a derivative may be less
-    /// than differences can tell: they may find nothing wrong there, and need not confirm it.
+    /// Whether its numbers are so large, or so alike, that a derivative may be too small for
+    /// differences to measure: they must not contradict it there, but need not confirm it.
     pub far: bool,
-    /// Whether it is there for the way in which much work is done, and too large for more than
+    /// Whether it exercises how large arrays are worked on, and is too large for more than
     /// projections.
     pub large: bool,
 }
@@ -31,12 +31,12 @@ impl Sample {
         self.any(input, |x| values.contains(&x))
     }
 
-    /// Whether a number of this input is such a one.
+    /// Whether a number of this input satisfies a condition.
     pub fn any(&self, input: usize, such: impl Fn(f64) -> bool) -> bool {
         self.inputs[input].to_f64_vec().into_iter().any(such)
     }
 
-    /// Whether a pair of numbers that meet, the two inputs being broadcast, is such a one.
+    /// Whether a pair of numbers that meet when the two inputs are broadcast satisfies a condition.
     pub fn meet(&self, [a, b]: [usize; 2], such: impl Fn(f64, f64) -> bool) -> bool {
         let (a, b) = (&self.inputs[a], &self.inputs[b]);
         let shape = made(crate::tensor::broadcast("samples", a.shape(), b.shape()));

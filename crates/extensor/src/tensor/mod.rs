@@ -37,9 +37,9 @@ use std::sync::Arc;
 
 /// An immutable array of numbers of one [`DType`] with any number of dimensions.
 ///
-/// A tensor is a value: cloning it is cheap and shares the memory, which nobody can change. It can
-/// be sent to and shared between threads. Transposing, slicing, broadcasting, flipping and, where
-/// the strides allow, reshaping give views of the same memory.
+/// A tensor is a value: cloning it is cheap and shares the memory, which never changes. It can be
+/// sent to and shared between threads. Transposing, slicing, broadcasting, flipping and, where the
+/// strides allow, reshaping give views of the same memory.
 ///
 /// ```
 /// use extensor::ops::transpose;
@@ -146,7 +146,7 @@ impl Tensor {
         }
     }
 
-    /// Whether the tensor is being differentiated: whatever is done to it must go through
+    /// Whether the tensor is being differentiated: everything done to it must go through
     /// [`apply`](crate::ops::operation::apply), or its gradient is lost.
     #[inline]
     pub fn is_traced(&self) -> bool {

@@ -7,7 +7,7 @@ const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
 /// `alpha` of [`selu`].
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
 
-/// `above` where `x` is above 0, `below` where it is not, NaN where it is none.
+/// `above` where `x` is above 0, `below` where it is not, NaN where it is NaN.
 #[inline(always)]
 fn rectified<R: Real>(x: R, above: R, below: R) -> R {
     x.nan_or(R::select(x.lit(0.0).lt(x), above, below))

@@ -44,7 +44,7 @@ pub fn prelu_backward(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prelu;
 
-/// `above` where `x` is above 0, `below` where it is not, NaN where either is none.
+/// `above` where `x` is above 0, `below` where it is not, NaN where either is NaN.
 #[inline(always)]
 fn rectified<R: Real>(x: R, alpha: R, above: R, below: R) -> R {
     let y = R::select(x.lit(0.0).lt(x), above, R::select(x.is_nan(), x, below));

@@ -188,7 +188,7 @@ fn errors(bad: &mut Bad) {
     bad.add([ints], axis(0), "x has dtype i32, expected a float type");
 }
 
-/// `y = eˣ/Σ eˣ` along an axis, from the differences to the largest.
+/// `y = eˣ/Σ eˣ` along an axis, computed from the differences to the largest.
 ///
 /// −∞ gives 0. A row whose largest number is infinite, of either sign, or that has a NaN, is NaN.
 ///
@@ -243,7 +243,7 @@ impl Rule for Softmax {
     }
 }
 
-/// `y = x − ln Σ eˣ` along an axis, from the differences to the largest.
+/// `y = x − ln Σ eˣ` along an axis, computed from the differences to the largest.
 ///
 /// A row whose largest number is infinite, of either sign, or that has a NaN, is NaN.
 ///

@@ -195,7 +195,8 @@ impl Operation for Negate {
     }
 }
 
-/// `a` where `condition` is true, `b` elsewhere, all three broadcast. (`where` is a word of Rust's.)
+/// `a` where `condition` is true, `b` elsewhere, all three broadcast. (`where` is a keyword in
+/// Rust.)
 ///
 /// ```
 /// use extensor::ops::where_;

@@ -32,8 +32,8 @@ macro_rules! pair_from {
 pair_from!(i32, i64, usize);
 
 options! {
-    /// How the windows of a convolution lie: by default next to each other, without padding, every
-    /// input channel seen by every filter.
+    /// Where the windows of a convolution are: by default next to each other, without padding, with
+    /// every input channel seen by every filter.
     ///
     /// Numbers may be one for both axes, or one for each; a convolution over one axis takes one.
     ///

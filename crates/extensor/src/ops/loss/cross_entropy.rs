@@ -8,13 +8,13 @@ use crate::over;
 use extensor_derive::method;
 use extensor_kernels::reduce::{Targets, class_gradients, class_losses, slice_mean};
 
-/// `−Σ t·ln p` over the classes, reduced, where `p = eˣ/Σ eˣ` for the logits `x`, from the differences
-/// to the largest.
+/// `−Σ t·ln p` over the classes, reduced, where `p = eˣ/Σ eˣ` for the logits `x`, computed from
+/// their differences to the largest.
 ///
-/// Logits are `[N, C]` with `C` classes, `[C]`, or `[N, C, d1, …]`. Targets are the classes'
-/// numbers, in a whole-number dtype and of the logits' shape without the classes, or their
-/// probabilities `t`, in a float dtype and of the logits' shape. With `label_smoothing` of them `t` is
-/// mixed with `1/C` for every class. A mean divides by the number of losses.
+/// Logits are `[N, C]` with `C` classes, `[C]`, or `[N, C, d1, …]`. Targets are class indices, in a
+/// whole-number dtype and of the logits' shape without the classes, or their probabilities `t`, in
+/// a float dtype and of the logits' shape. `label_smoothing` is the share of `t` that is replaced
+/// by `1/C` for every class. A mean divides by the number of losses.
 ///
 /// ```
 /// use extensor::ops::{CrossEntropyOptions, Reduce};

@@ -100,8 +100,8 @@ pub fn batch_norm2d(
 }
 
 /// The gradients of [`batch_norm2d`] for `x`, `gamma` and `beta`, from the statistics it returned:
-/// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))·rstd, Σ g·x̂, Σ g)` with `gγ = grad_output·gamma` in training;
-/// otherwise the first is `gγ·rstd`. Of the options only that is read.
+/// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))·rstd, Σ g·x̂, Σ g)` with `gγ = grad_output·gamma` in
+/// training; otherwise the first is `gγ·rstd`. Of the options, only `training` is read.
 #[track_caller]
 pub fn batch_norm2d_backward(
     grad_output: &Tensor,

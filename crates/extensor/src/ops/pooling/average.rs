@@ -15,7 +15,7 @@ use extensor_kernels::pool::{self, Kind, Planes, Windows};
 use smallvec::smallvec;
 
 /// The average of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`; windows may
-/// reach over the edges. The positions there count, as zeros.
+/// reach over the edges, where they count zeros.
 ///
 /// ```
 /// use extensor::tensor;
@@ -61,8 +61,8 @@ pub fn global_avgpool2d_backward(grad_output: &Tensor, input_shape: &[usize]) ->
     pull(&GlobalAvgPool2d, grad_output, input_shape)
 }
 
-/// The averages of windows that cover each plane as evenly as possible, `output_size` of them:
-/// window number `i` of `n` along an axis of size `s` goes from `⌊i·s/n⌋` to `⌈(i + 1)·s/n⌉`.
+/// The averages of `output_size` windows that cover each plane as evenly as possible: window number
+/// `i` of `n` along an axis of size `s` goes from `⌊i·s/n⌋` to `⌈(i + 1)·s/n⌉`.
 ///
 /// ```
 /// use extensor::tensor;

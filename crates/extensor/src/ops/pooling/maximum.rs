@@ -14,8 +14,8 @@ use extensor_kernels::index::first_outside;
 use extensor_kernels::pool;
 use smallvec::smallvec;
 
-/// The largest number of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`; windows may
-/// reach over the edges, where there is nothing.
+/// The largest number of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`;
+/// windows may reach over the edges, and see nothing there.
 ///
 /// ```
 /// use extensor::tensor;

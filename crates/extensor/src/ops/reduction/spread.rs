@@ -331,7 +331,7 @@ impl Rule for Norm {
     }
 }
 
-/// `y = ln Σ eˣ` over the axes, from the differences to the largest; −∞ over an empty one.
+/// `y = ln Σ eˣ` over the axes, computed from the differences to the largest; −∞ over an empty one.
 ///
 /// ```
 /// use extensor::ops::logsumexp;
@@ -348,7 +348,7 @@ pub fn logsumexp(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
 
 /// The gradient of [`logsumexp`]: `eˣ/Σ eˣ`, times `grad_output`.
 ///
-/// It is made from the input alone: `e^(x − y)` would have the rounding error of `y`, which for
+/// It is computed from the input alone: `e^(x − y)` would have the rounding error of `y`, which for
 /// large numbers is that of many units, in its exponent.
 #[track_caller]
 pub fn logsumexp_backward(

@@ -15,7 +15,7 @@ use smallvec::smallvec;
 
 /// The numbers in another dtype, rounded once; `x` itself if it has the dtype already.
 ///
-/// - to a float type: to the nearest value, the even one of two as near; beyond the largest, infinity;
+/// - to a float type: to the nearest value, ties to even; beyond the largest, infinity;
 /// - from a float to a whole-number type: towards 0, what does not fit to the nearest end of the
 ///   type's range, NaN to 0 (as Rust's `as` does);
 /// - between whole-number types: the low bits (300 to `u8` is 44, −1 is 255);

@@ -11,8 +11,8 @@ use crate::{DType, Integers, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use smallvec::{SmallVec, smallvec};
 
-/// Every element along `axis` several times, one after the other: `repeats` holds one number for all
-/// of them, or one for each.
+/// Every element along `axis` several times, one after the other: `repeats` holds one number for
+/// all elements, or one for each.
 ///
 /// ```
 /// use extensor::ops::repeat;
@@ -170,8 +170,8 @@ impl Operation for Repeat {
     }
 }
 
-/// `y[i] = x[i − shift]` along each of `axes`, round the ends: `shifts` holds one number for all of
-/// them, or one for each.
+/// `y[i] = x[i − shift]` along each of `axes`, wrapping around at the ends: `shifts` holds one
+/// number for all axes, or one for each.
 ///
 /// ```
 /// use extensor::ops::roll;

@@ -10,10 +10,10 @@ use crate::{Axes, DType, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use smallvec::smallvec;
 
-/// Every `step`-th element along `axis` from `start` up to but without `stop`, by Python's rule for
-/// `x[start:stop:step]`: negative positions count from the end, those outside are brought to the
-/// ends, `None` stands for the end that the step comes from or goes to, and a negative step goes
-/// backwards. A view.
+/// Every `step`-th element along `axis` from `start` up to but not including `stop`, by Python's
+/// rule for `x[start:stop:step]`: negative positions count from the end, those outside are moved to
+/// the ends, `None` stands for the end that the step comes from or goes to, and a negative step
+/// goes backwards. A view.
 ///
 /// ```
 /// use extensor::ops::slice;

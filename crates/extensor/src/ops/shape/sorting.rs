@@ -111,7 +111,7 @@ pub fn sort_with_indices(x: &Tensor, axis: i64, order: Order) -> Result<(Tensor,
     Ok((outputs.swap_remove(0), indices))
 }
 
-/// In which order [`sort`] and [`argsort`] bring elements.
+/// The order that [`sort`] and [`argsort`] put elements in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The smallest first.
@@ -122,7 +122,7 @@ pub enum Order {
 }
 
 /// The gradient of [`sort`]: `grad_output` where the elements came from, as [`sort_with_indices`]
-/// tells.
+/// reports.
 ///
 /// ```
 /// use extensor::ops::sort_backward;
@@ -291,10 +291,11 @@ impl Operation for ArgSort {
     }
 }
 
-/// For each of `values` the position at which it could be inserted into the vector `x`, which must be
-/// in ascending order, and leave it so, as `i64`: before equal elements, or `right` of them.
+/// For each of `values`, the position at which it could be inserted into the vector `x` and keep it
+/// sorted, as `i64`: before equal elements, or after them with [`Side::Right`]. `x` must be in
+/// ascending order.
 ///
-/// The order is that of [`sort`]. Where `x` is not sorted the positions mean nothing.
+/// The order is that of [`sort`]. If `x` is not sorted, the positions mean nothing.
 ///
 /// ```
 /// use extensor::ops::Side;
@@ -311,7 +312,7 @@ pub fn searchsorted(x: &Tensor, values: &Tensor, side: Side) -> Result<Tensor> {
     apply_one(&SearchSorted { right: side == Side::Right }, &[x, values])
 }
 
-/// Where [`searchsorted`] inserts a value that is there already.
+/// Where [`searchsorted`] inserts a value that is already there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Side {
     /// Before its equals.

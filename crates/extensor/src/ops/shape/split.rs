@@ -15,7 +15,7 @@ use std::borrow::Borrow;
 /// (`[2, 1, 4]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sections {
-    /// So many parts of one size.
+    /// This many parts of equal size.
     Equal(i64),
     /// Parts of these sizes, which must add up to that of the axis.
     Sizes(SmallVec<[i64; 4]>),
@@ -61,7 +61,7 @@ pub fn split(x: &Tensor, sections: impl Into<Sections>, axis: i64) -> Result<Vec
     Ok(apply(&Split { sections, axis }, &[x])?.into_vec())
 }
 
-/// The gradient of [`split`], from those for each part: they are joined again.
+/// The gradient of [`split`], from those of the parts: they are joined again.
 #[track_caller]
 pub fn split_backward(grad_outputs: &[impl Borrow<Tensor>], axis: i64) -> Result<Tensor> {
     let op = "split_backward";

@@ -12,7 +12,7 @@ use smallvec::{SmallVec, smallvec};
 
 /// The same elements, in row-major order, under another shape; one size may be −1: whatever fits.
 ///
-/// A view wherever strides can describe it (always, of a contiguous tensor), otherwise a copy.
+/// A view wherever strides can describe it (always, for a contiguous tensor), otherwise a copy.
 ///
 /// ```
 /// use extensor::ops::reshape;
