@@ -11,6 +11,7 @@ use syn::{Data, DeriveInput, Error, Field, Fields, Index, parse_macro_input, par
 
 mod aliases;
 mod method;
+mod source;
 
 /// What others call the operations, as a list of pairs; for the library itself.
 #[doc(hidden)]
@@ -28,6 +29,16 @@ pub fn method(_: TokenStream, function: TokenStream) -> TokenStream {
     method::with_method(function).unwrap_or_else(Error::into_compile_error).into()
 }
 
+/// Notes a function's signature and place for the reference, as `#[method]` does too; for the library
+/// itself.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn noted(_: TokenStream, function: TokenStream) -> TokenStream {
+    let function = parse_macro_input!(function as syn::ItemFn);
+    let noted = source::noted(&function);
+    quote!(#function #noted).into()
+}
+
 /// See the crate's description.
 #[proc_macro_derive(Tree, attributes(tree))]
 pub fn tree(input: TokenStream) -> TokenStream {
@@ -43,19 +54,21 @@ struct Shape {
     visits: Vec<Code>,
     /// Calls that visit its fields to change them.
     changes: Vec<Code>,
+    /// Calls that describe it and its fields.
+    said: Vec<Code>,
     /// An expression that builds it from its fields mapped.
     rebuilt: Code,
 }
 
 fn derive(mut input: DeriveInput) -> syn::Result<Code> {
     let shapes: Vec<Shape> = match &input.data {
-        Data::Struct(data) => vec![shape(&quote!(Self), &data.fields)?],
+        Data::Struct(data) => vec![shape(&quote!(Self), &input.ident, &data.fields)?],
         Data::Enum(data) => data
             .variants
             .iter()
             .map(|variant| {
                 let name = &variant.ident;
-                shape(&quote!(Self::#name), &variant.fields)
+                shape(&quote!(Self::#name), name, &variant.fields)
             })
             .collect::<syn::Result<_>>()?,
         Data::Union(data) => {
@@ -75,15 +88,17 @@ fn derive(mut input: DeriveInput) -> syn::Result<Code> {
     let maps = shapes.iter().map(|Shape { pattern, rebuilt, .. }| quote!(#pattern => #rebuilt));
     let changes =
         shapes.iter().map(|Shape { pattern, changes, .. }| quote!(#pattern => { #(#changes)* }));
+    let said = shapes.iter().map(|Shape { pattern, said, .. }| quote!(#pattern => { #(#said)* }));
     // An enum without variants has nothing to match.
-    let (visits, maps, changes) = if shapes.is_empty() {
+    let (visits, maps, changes, said) = if shapes.is_empty() {
         let never = quote!(match *self {});
-        (never.clone(), never.clone(), never)
+        (never.clone(), never.clone(), never.clone(), never)
     } else {
         (
             quote!(match self { #(#visits)* }),
             quote!(match self { #(#maps,)* }),
             quote!(match self { #(#changes)* }),
+            quote!(match self { #(#said)* }),
         )
     };
     Ok(quote! {
@@ -122,14 +137,24 @@ fn derive(mut input: DeriveInput) -> syn::Result<Code> {
                 #changes
                 Ok(())
             }
+            fn describe(
+                &self,
+                path: &::extensor::autodiff::Path<'_>,
+                f: &mut dyn FnMut(&::extensor::autodiff::Path<'_>, ::extensor::autodiff::Item<'_>),
+            ) {
+                #said
+            }
         }
     })
 }
 
-fn shape(constructor: &Code, fields: &Fields) -> syn::Result<Shape> {
+fn shape(constructor: &Code, name: &syn::Ident, fields: &Fields) -> syn::Result<Shape> {
     let mut patterns = Vec::new();
     let mut visits = Vec::new();
     let mut changes = Vec::new();
+    let name = name.to_string();
+    let name = name.trim_start_matches("r#");
+    let mut said = vec![quote!(f(path, ::extensor::autodiff::Item::Node(#name));)];
     let mut values = Vec::new();
     for (index, field) in fields.iter().enumerate() {
         let binding = format_ident!("field_{index}");
@@ -148,6 +173,9 @@ fn shape(constructor: &Code, fields: &Fields) -> syn::Result<Shape> {
         patterns.push(quote!(#member: #binding));
         let mark = mark(field)?;
         let place = if mark == Mark::Buffer { quote!(#place.buffer()) } else { place };
+        if mark != Mark::Static || is_number(&field.ty) {
+            said.push(quote!(::extensor::Tree::describe(#binding, &#place, f);));
+        }
         if mark == Mark::Static {
             values.push(quote!(#member: ::core::clone::Clone::clone(#binding)));
         } else {
@@ -158,7 +186,16 @@ fn shape(constructor: &Code, fields: &Fields) -> syn::Result<Shape> {
     }
     let pattern = quote!(#constructor { #(#patterns),* });
     let rebuilt = quote!(#constructor { #(#values),* });
-    Ok(Shape { pattern, visits, changes, rebuilt })
+    Ok(Shape { pattern, visits, changes, said, rebuilt })
+}
+
+/// Whether a type is one of the language's numbers or `bool`, which are trees whatever they are marked as.
+fn is_number(ty: &syn::Type) -> bool {
+    const NUMBERS: [&str; 9] = ["bool", "f32", "f64", "i32", "i64", "u32", "u64", "usize", "isize"];
+    match ty {
+        syn::Type::Path(path) => NUMBERS.iter().any(|name| path.path.is_ident(name)),
+        _ => false,
+    }
 }
 
 /// What a field is marked as.

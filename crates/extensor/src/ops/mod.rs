@@ -28,6 +28,7 @@ pub(crate) mod pointwise;
 pub mod record;
 pub mod samples;
 mod signature;
+pub mod source;
 mod unary;
 
 pub mod activation;

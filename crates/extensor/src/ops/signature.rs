@@ -1,7 +1,7 @@
 //! What an explicit backward function takes, as data.
 //!
-//! The function's own signature is written by hand beside its rule; that the two agree is tested
-//! (`tests/signatures.rs`).
+//! The function's own signature is noted when it is compiled ([`Source`](super::source::Source)); that
+//! the two agree is tested (`tests/signatures.rs`).
 
 use std::fmt;
 

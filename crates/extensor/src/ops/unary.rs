@@ -30,10 +30,24 @@ pub(super) use smallvec::smallvec;
 /// and a whole number for whole numbers; one that is `not_below` another must be a number that is
 /// not. Samples are drawn `with` each of the settings listed, and with the defaults.
 macro_rules! unary {
+    ($(#$doc:tt)* $kind:ident $name:ident $(($($parameter:tt)+))*, $($rest:tt)+) => {
+        unary!(@parameters {$(#$doc)* $kind $name} [] $(($($parameter)+))*, $($rest)+);
+    };
+    // Each parameter's type, and that of the argument for it.
+    (@parameters $head:tt [$($done:tt)*] ($p:ident: f64 = $($more:tt)+) $($rest:tt)+) => {
+        unary!(@parameters $head [$($done)* ($p {f64} {f64} = $($more)+)] $($rest)+);
+    };
+    (@parameters $head:tt [$($done:tt)*] ($p:ident: Option<f64> = $($more:tt)+) $($rest:tt)+) => {
+        unary!(@parameters $head [$($done)* ($p {Option<f64>} {impl Into<Option<f64>>} = $($more)+)] $($rest)+);
+    };
+    (@parameters $head:tt $all:tt, $($rest:tt)+) => { unary!(@define $head $all $($rest)+); };
     (
-        $(#[$doc:meta])*
-        $kind:ident $name:ident
-            $(($p:ident: $type:ident $(<$inner:ident>)? = $default:expr, $must:ident $($other:ident)?, $what:literal))*,
+        @define
+        {$(#[$doc:meta])* $kind:ident $name:ident}
+        [$((
+            $p:ident {$($type:tt)+} {$($argument_type:tt)+}
+            = $default:expr, $must:ident $($other:ident)?, $what:literal
+        ))*]
             $backward:ident($from:ident), $Op:ident $(of $family:ident)?:
             y = |$x:ident| $f:expr,
             dy = |$g:ident, $v:ident $(, $limit:ident)?| $df:expr;
@@ -59,16 +73,17 @@ macro_rules! unary {
         /// ```
         #[extensor_derive::method]
         #[track_caller]
-        pub fn $name(x: &Tensor $(, $p: unary!(@argument $type $(<$inner>)?))*) -> Result<Tensor> {
+        pub fn $name(x: &Tensor $(, $p: $($argument_type)+)*) -> Result<Tensor> {
             apply_one(&$Op { $($p: $p.into()),* }, &[x])
         }
 
         #[doc = concat!("The gradient of [`", stringify!($name), "`]: `", $derivative, "`, times `grad_output`, from the ", unary!(@words $from), ".")]
         #[track_caller]
+        #[extensor_derive::noted]
         pub fn $backward(
             grad_output: &Tensor,
             $from: &Tensor
-            $(, $p: unary!(@argument $type $(<$inner>)?))*
+            $(, $p: $($argument_type)+)*
         ) -> Result<Tensor> {
             let op = $Op { $($p: $p.into()),* };
             unary!(@backward $from $from op grad_output)
@@ -76,7 +91,7 @@ macro_rules! unary {
 
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct $Op {
-            $($p: $type $(<$inner>)?,)*
+            $($p: $($type)+,)*
         }
 
         unary!(@formula $kind $Op [$($p)*] $x [$f] $($trig)?);
@@ -178,8 +193,6 @@ macro_rules! unary {
             }
         };
     };
-    (@argument f64) => { f64 };
-    (@argument Option<f64>) => { impl Into<Option<f64>> };
     (@expect finite $inputs:ident $name:ident $p:ident) => {
         expect_finite(stringify!($name), stringify!($p), $p, $inputs[0].dtype())?
     };
