@@ -13,7 +13,7 @@ use extensor::Tensor;
 use extensor::ops::catalogue::{self, CATALOGUE, known_as};
 use extensor::ops::operation::{Operation, Outputs, apply};
 use extensor::ops::params::{Params, Value};
-use extensor::ops::record::{Class, Count, Record};
+use extensor::ops::record::{Class, Count, Kind, Record};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -342,7 +342,7 @@ impl Function {
         let outputs = self.outputs(py, args, kwargs)?;
         let count = self.record.results(outputs.len());
         // Where there can be several results, one by itself is a tuple too.
-        if self.record.backward.contains("(grad_outputs") {
+        if self.record.backward.is_some_and(|s| s.of_kind(Kind::GradOutputs).is_some()) {
             return Ok(tuple(py, outputs)?.into_any());
         }
         results(py, outputs, count)
@@ -409,7 +409,7 @@ pub fn info<'py>(py: Python<'py>, record: &'static Record) -> PyResult<Bound<'py
     dict.set_item("domain", record.domain)?;
     dict.set_item("conventions", record.conventions)?;
     dict.set_item("signature", record.signature())?;
-    dict.set_item("backward", record.backward)?;
+    dict.set_item("backward", record.backward_signature())?;
     dict.set_item("order", record.order)?;
     dict.set_item("inputs", argument_names(record)[..record.inputs.len()].to_vec())?;
     let differentiable =
@@ -461,8 +461,8 @@ fn documentation(record: &Record) -> String {
         let default = p.default.map_or(String::new(), |d| format!(" (default {d})"));
         text += &format!("{}: {}{default}\n", p.name, p.what);
     }
-    if !record.backward.is_empty() {
-        text += &format!("backward: {}\n", record.backward);
+    if let Some(signature) = record.backward {
+        text += &format!("backward: {signature}\n");
     }
     text
 }

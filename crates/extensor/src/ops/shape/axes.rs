@@ -2,7 +2,7 @@
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs, apply_one, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::views::{refill, reshaped};
 use crate::ops::shape::{bad_parameter, bad_shape, optional, required};
 use crate::tensor::{Layout, axis_index};
@@ -48,7 +48,7 @@ impl Squeeze {
         formula: "y = x without axes of size 1",
         derivative: "g in the shape of x",
         conventions: "no axes: all of size 1 go; a view",
-        backward: "squeeze_backward(grad_output, input_shape)",
+        backward: signature!(squeeze_backward(grad_output, shape(x))),
         params: &[optional("axes", "axes of size 1", "None")],
         class: Class::Linear,
         needs: Needs::Shapes,
@@ -123,7 +123,7 @@ impl Operation for Squeeze {
     }
 }
 
-/// `x` with new axes of size 1 at the given places of the result: `0` or `-1`, or `[0, 2]` for
+/// `x` with new axes of size 1 at the given positions of the result: `0` or `-1`, or `[0, 2]` for
 /// several. A view.
 ///
 /// Conventions: axes are counted in the result; a view.
@@ -162,7 +162,7 @@ impl ExpandDims {
         formula: "y = x with new axes of size 1",
         derivative: "g in the shape of x",
         conventions: "axes are counted in the result; a view",
-        backward: "expand_dims_backward(grad_output, input_shape)",
+        backward: signature!(expand_dims_backward(grad_output, shape(x))),
         params: &[required("axes", "an axis or several, of the result")],
         class: Class::Linear,
         needs: Needs::Shapes,
@@ -208,7 +208,7 @@ impl ExpandDims {
         self.axes.mask(op, ndim + list.len())
     }
 
-    /// `old` with `new` in the places of the new axes.
+    /// `old` with `new` at the new axes.
     fn filled<T: Copy, C: FromIterator<T>>(added: &[bool], old: &[T], new: T) -> C {
         let mut old = old.iter();
         let fill = |&added: &bool| {
@@ -281,7 +281,7 @@ impl Flatten {
         formula: "y = x with the axes from start_axis to end_axis as one",
         derivative: "g in the shape of x",
         conventions: "a view where strides allow; a scalar becomes a vector",
-        backward: "flatten_backward(grad_output, input_shape)",
+        backward: signature!(flatten_backward(grad_output, shape(x))),
         params: &[
             optional("start_axis", "the first axis", "0"),
             optional("end_axis", "the last axis", "-1"),

@@ -1,9 +1,9 @@
-//! Elements repeated in place, and axes turned round.
+//! Elements repeated in place, and axes rolled.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::scatter::add_taken;
 use crate::ops::shape::{bad_parameter, countable, optional, required};
 use crate::tensor::{axis_index, with_room};
@@ -11,8 +11,8 @@ use crate::{DType, Integers, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use smallvec::{SmallVec, smallvec};
 
-/// Every element along `axis` several times, one after the other: `repeats` holds one number for all
-/// of them, or one for each.
+/// Every element along `axis` several times, one after the other: `repeats` holds one number for
+/// all elements, or one for each.
 ///
 /// ```
 /// use extensor::ops::repeat;
@@ -37,7 +37,7 @@ pub fn repeat_backward(
     repeats: impl Integers,
     axis: i64,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let op = Repeat { repeats: repeats.integers(), axis };
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)
@@ -55,7 +55,7 @@ impl Repeat {
         family: Family::Shape,
         formula: "y = x with its elements repeated along an axis",
         derivative: "g summed over the copies",
-        backward: "repeat_backward(grad_output, input_shape, repeats, axis)",
+        backward: signature!(repeat_backward(grad_output, shape(x); repeats, axis)),
         params: &[
             required("repeats", "how often: a number, or one for each element of the axis"),
             optional("axis", "an axis", "0"),
@@ -171,8 +171,8 @@ impl Operation for Repeat {
     }
 }
 
-/// `y[i] = x[i − shift]` along each of `axes`, round the ends: `shifts` holds one number for all of
-/// them, or one for each.
+/// `y[i] = x[i − shift]` along each of `axes`, wrapping around at the ends: `shifts` holds one
+/// number for all axes, or one for each.
 ///
 /// Conventions: the shifts of an axis that is named several times add up.
 ///
@@ -190,7 +190,7 @@ pub fn roll(x: &Tensor, shifts: impl Integers, axes: impl Integers) -> Result<Te
     apply_one(&Roll { shifts: shifts.integers(), axes: axes.integers() }, &[x])
 }
 
-/// The gradient of [`roll`]: `grad_output` turned back.
+/// The gradient of [`roll`]: `grad_output` rolled back.
 #[track_caller]
 #[extensor_derive::noted]
 pub fn roll_backward(
@@ -198,7 +198,7 @@ pub fn roll_backward(
     shifts: impl Integers,
     axes: impl Integers,
 ) -> Result<Tensor> {
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
     let op = Roll { shifts: shifts.integers(), axes: axes.integers() };
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)
@@ -215,9 +215,9 @@ impl Roll {
         name: "roll",
         family: Family::Shape,
         formula: "y[i] = x[i − shift], round the ends",
-        derivative: "g turned back",
+        derivative: "g rolled back",
         conventions: "the shifts of an axis that is named several times add up",
-        backward: "roll_backward(grad_output, shifts, axes)",
+        backward: signature!(roll_backward(grad_output; shifts, axes)),
         params: &[
             required("shifts", "how far: a number, or one for each axis"),
             required("axes", "a list of axes, negative ones counted from the end"),
@@ -276,8 +276,8 @@ impl Roll {
     }
 }
 
-/// Every axis turned so that the position listed comes first.
-fn turned(x: &Tensor, firsts: &[usize]) -> Result<Tensor> {
+/// Every axis rolled so that the position listed comes first.
+fn rolled(x: &Tensor, firsts: &[usize]) -> Result<Tensor> {
     let mut x = x.clone();
     for (axis, &first) in firsts.iter().enumerate().filter(|(_, first)| **first != 0) {
         let (axis, first) = (axis as i64, first as i64);
@@ -296,7 +296,7 @@ impl Operation for Roll {
         Ok(spec(inputs[0].shape().clone(), inputs[0].dtype()))
     }
     fn forward(&self, inputs: &[&Tensor], _: Specs) -> Result<Outputs> {
-        Ok(smallvec![turned(inputs[0], &self.firsts(inputs[0].shape())?)?])
+        Ok(smallvec![rolled(inputs[0], &self.firsts(inputs[0].shape())?)?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let shape = call.grad().shape();
@@ -306,7 +306,7 @@ impl Operation for Roll {
                 .iter()
                 .zip(shape.iter())
                 .map(|(&first, &size)| if first == 0 { 0 } else { size - first });
-            turned(call.grad(), &back.collect::<Vec<_>>())
+            rolled(call.grad(), &back.collect::<Vec<_>>())
         })
     }
 }
