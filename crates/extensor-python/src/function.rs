@@ -162,6 +162,8 @@ pub fn argument_names(record: &Record) -> Vec<&'static str> {
 #[pyclass(name = "Operation", module = "extensor", frozen)]
 pub struct Function {
     pub record: &'static Record,
+    /// What it is called where it stands: the catalogue's name, or the standard's.
+    shown: String,
     /// Python's names for its arguments.
     names: Vec<&'static str>,
     /// The operation with all parameters at their defaults, where there are such.
@@ -176,8 +178,8 @@ struct Call {
 
 impl Function {
     fn new(record: &'static Record) -> Function {
-        let names = argument_names(record);
-        Function { record, names, plain: record.operation(&Params::new()).ok() }
+        let (shown, names) = (record.name.to_string(), argument_names(record));
+        Function { record, shown, names, plain: record.operation(&Params::new()).ok() }
     }
 
     /// Binds the arguments.
@@ -360,12 +362,12 @@ impl Function {
     }
 
     #[getter]
-    fn __name__(&self) -> &'static str {
-        self.record.name
+    fn __name__(&self) -> &str {
+        &self.shown
     }
     #[getter]
-    fn __qualname__(&self) -> &'static str {
-        self.record.name
+    fn __qualname__(&self) -> &str {
+        &self.shown
     }
     #[getter]
     fn __module__(&self) -> &'static str {
@@ -390,12 +392,14 @@ impl Function {
     }
 
     fn __repr__(&self) -> String {
-        format!("<extensor operation {}>", self.record.signature())
+        let signature = self.record.signature();
+        let arguments = signature.strip_prefix(self.record.name).unwrap_or(&signature);
+        format!("<extensor operation {}{arguments}>", self.shown)
     }
 
-    fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, (&'static str,))> {
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, (&'static str, String))> {
         let function = py.import("extensor._core")?.getattr("operation_of_name")?;
-        Ok((function.unbind(), (self.record.name,)))
+        Ok((function.unbind(), (self.record.name, self.shown.clone())))
     }
 }
 
@@ -467,10 +471,12 @@ fn documentation(record: &Record) -> String {
     text
 }
 
-/// The operation of a name.
+/// The operation of a name, shown under that name or another.
 #[pyfunction]
-pub fn operation_of_name(name: &str) -> PyResult<Function> {
-    Ok(Function::new(catalogue::find(name).or_raise()?))
+#[pyo3(signature = (name, shown = None))]
+pub fn operation_of_name(name: &str, shown: Option<String>) -> PyResult<Function> {
+    let found = Function::new(catalogue::find(name).or_raise()?);
+    Ok(Function { shown: shown.unwrap_or(name.into()), ..found })
 }
 
 /// What others call the operations: for each such name those that it stands for.

@@ -2,12 +2,11 @@
 
 import builtins
 
-from .. import ops
-from .._standard import NAMES
+from .. import _core, ops
+from .._standard import NAMES, RENAMED
 from .common import beside, is_number, tensor
 
-# The standard's names for operations that the catalogue calls otherwise.
-_RENAMED = {"negative": "negate", "pow": "power", "remainder": "modulo"}
+_CATALOGUES = {standard: name for name, standard in RENAMED.items()}
 _ELEMENTWISE = """
     abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_invert bitwise_or
     bitwise_right_shift bitwise_xor ceil copysign cos cosh divide equal exp expm1 floor floor_divide greater
@@ -16,7 +15,8 @@ _ELEMENTWISE = """
     round sign signbit sin sinh square sqrt subtract tan tanh trunc
 """.split()
 for _name in _ELEMENTWISE:
-    globals()[_name] = ops.CATALOGUE[_RENAMED.get(_name, _name)]
+    _own = _CATALOGUES.get(_name)
+    globals()[_name] = _core.operation_of_name(_own, _name) if _own else ops.CATALOGUE[_name]
 
 __all__ = [*_ELEMENTWISE, "clip", "conj", "imag", "positive", "real"]
 
