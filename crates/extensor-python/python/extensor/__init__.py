@@ -33,7 +33,7 @@ for _name, _standard_name in _RENAMED.items():
         globals()[_name] = globals()[_standard_name]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     if name in _LATER:
         import importlib
 
@@ -60,6 +60,6 @@ _ELSEWHERE = {
 }
 
 
-def __dir__():
+def __dir__() -> list[str]:
     hidden = {name for name in globals() if name.startswith("_") and not name.startswith("__")}
     return sorted({*globals(), *_LATER} - hidden - set(_RENAMED))

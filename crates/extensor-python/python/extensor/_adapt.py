@@ -28,8 +28,8 @@ def kind_of(x: Any) -> str | None:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
         return "torch"
-    jax = sys.modules.get("jax")
-    if jax is not None and isinstance(x, getattr(jax, "Array", ())):
+    jax: Any = sys.modules.get("jax")
+    if jax is not None and hasattr(jax, "Array") and isinstance(x, jax.Array):
         return None if jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended) else "jax"
     if type(x) is float:
         return "float"

@@ -7,7 +7,7 @@ library's; this module takes trees apart, calls it, and puts trees together.
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from . import _core, ops
 from ._core import Tensor
@@ -22,6 +22,7 @@ Argnums = int | tuple[int, ...]
 P = ParamSpec("P")
 A = TypeVar("A")
 B = TypeVar("B")
+V = TypeVar("V", covariant=True)
 X = TypeVar("X")
 Y = TypeVar("Y")
 
@@ -29,7 +30,7 @@ Y = TypeVar("Y")
 def split(argnums: Argnums, args: tuple[Any, ...]) -> tuple[Any, Callable[[Any], list[Any]]]:
     """The arguments to differentiate by, as one tree, and a function that puts them back."""
     single = isinstance(argnums, int)
-    places = (argnums,) if single else tuple(argnums)
+    places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     chosen = []
     for place in places:
         if not isinstance(place, int) or not -len(args) <= place < len(args):
@@ -65,21 +66,47 @@ def expect_floats(name: str, argnums: Argnums, args: tuple[Any, ...]) -> None:
                 raise TypeError(f"{name}: {what} has dtype {leaf.dtype.name}, expected floats")
 
 
+class Grad(Protocol):
+    """What `grad` returns: a function of the arguments of the one that is differentiated, whose result is
+    of the form of the first."""
+
+    @overload
+    def __call__(self, x: float, /, *args: Any, **kwargs: Any) -> Tensor: ...
+    @overload
+    def __call__(self, x: A, /, *args: Any, **kwargs: Any) -> A: ...
+
+
+class ValueAndGrad(Protocol[V]):
+    """What `value_and_grad` returns."""
+
+    @overload
+    def __call__(self, x: float, /, *args: Any, **kwargs: Any) -> tuple[V, Tensor]: ...
+    @overload
+    def __call__(self, x: A, /, *args: Any, **kwargs: Any) -> tuple[V, A]: ...
+
+
+class GradWithAux(Protocol[V]):
+    """What `grad` returns for a function that returns something beside its value."""
+
+    @overload
+    def __call__(self, x: float, /, *args: Any, **kwargs: Any) -> tuple[Tensor, V]: ...
+    @overload
+    def __call__(self, x: A, /, *args: Any, **kwargs: Any) -> tuple[A, V]: ...
+
+
 @overload
 def value_and_grad(
-    f: Callable[Concatenate[A, P], Tensor], argnums: Literal[0] = 0, has_aux: Literal[False] = False
-) -> Callable[Concatenate[A, P], tuple[Tensor, A]]: ...
+    f: Callable[..., Tensor], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> ValueAndGrad[Tensor]: ...
 @overload
 def value_and_grad(
-    f: Callable[Concatenate[A, P], tuple[Tensor, X]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
-) -> Callable[Concatenate[A, P], tuple[tuple[Tensor, X], A]]: ...
+    f: Callable[..., tuple[Tensor, X]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> ValueAndGrad[tuple[Tensor, X]]: ...
 @overload
 def value_and_grad(
     f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., tuple[Any, Any]]: ...
-def value_and_grad(
-    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
-) -> Callable[..., tuple[Any, Any]]:
+def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
     """A function that returns the value of `f`, which is one number, and its gradient.
 
     `argnums` says by which argument (or arguments, as a tuple) to differentiate; the gradient is a tree
@@ -129,15 +156,15 @@ def _value_and_grad(
 
 @overload
 def grad(
-    f: Callable[Concatenate[A, P], Tensor], argnums: Literal[0] = 0, has_aux: Literal[False] = False
-) -> Callable[Concatenate[A, P], A]: ...
+    f: Callable[..., Tensor], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> Grad: ...
 @overload
 def grad(
-    f: Callable[Concatenate[A, P], tuple[Tensor, X]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
-) -> Callable[Concatenate[A, P], tuple[A, X]]: ...
+    f: Callable[..., tuple[Tensor, X]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> GradWithAux[X]: ...
 @overload
 def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]: ...
-def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
     """A function that returns the gradient of `f`, of which the result is one number.
 
     >>> import extensor as ex
@@ -370,8 +397,6 @@ def hessian(f: Callable[..., Tensor], argnums: Argnums = 0) -> Callable[..., Any
 
 def stop_gradient(tree: A) -> A:
     """The same tensor, or tree of tensors, at which differentiation ends."""
-    if isinstance(tree, Tensor):
-        return _core.stop_gradient(tree)
     leaves, structure = flatten(tree, floats=False)
     made: A = unflatten(structure, [_core.stop_gradient(x) for x in leaves])
     return made
@@ -407,9 +432,10 @@ def checkpoint_sequential(
     >>> import extensor as ex
     >>> layers = [ex.asarray(i / 5.0) for i in range(1, 10)]
     >>> f = lambda w, x: ex.sin(w * x)
-    >>> loss = lambda layers: ex.checkpoint_sequential(f, layers, ex.asarray(1.0))
-    >>> ex.grad(loss)(layers)[0]
-    Tensor(0.2105, dtype=float64)
+    >>> saved = lambda layers: ex.checkpoint_sequential(f, layers, ex.asarray(1.0))
+    >>> plain = lambda layers: functools.reduce(lambda x, w: f(w, x), layers, ex.asarray(1.0))
+    >>> bool(ex.grad(saved)(layers)[0] == ex.grad(plain)(layers)[0])
+    True
     """
     layers = list(layers)
     if segments is not None and segments < 1:
@@ -429,8 +455,8 @@ def checkpoint_sequential(
 
 
 def custom_vjp(
-    forward: Callable[P, tuple[Y, X]], backward: Callable[[X, Y], Any]
-) -> Callable[P, Y]:
+    forward: Callable[..., tuple[Y, X]], backward: Callable[[X, Y], Any]
+) -> Callable[..., Y]:
     """A function with a backward function of one's own.
 
     `forward(*args)` returns the result and whatever is to be saved; `backward(saved, grad)` makes the
@@ -469,8 +495,8 @@ def custom_vjp(
 
 
 def custom_jvp(
-    f: Callable[P, Y], rule: Callable[[tuple[Any, ...], tuple[Any, ...]], Y]
-) -> Callable[P, Y]:
+    f: Callable[..., Y], rule: Callable[[tuple[Any, ...], tuple[Any, ...]], Y]
+) -> Callable[..., Y]:
     """A function with a forward derivative of one's own: `rule(args, tangents)`, two tuples, returns the
     derivative of the result, and is linear in the tangents. Reverse mode transposes it."""
 

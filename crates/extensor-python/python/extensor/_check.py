@@ -110,7 +110,7 @@ def check_grad(
         from ._check_torch import check_torch
 
         return check_torch(f, inputs, options)
-    if "jax" in kinds or type(f).__module__.partition(".")[0] in ("jax", "jaxlib"):
+    if "jax" in kinds or str(type(f).__module__).partition(".")[0] in ("jax", "jaxlib"):
         from ._check_jax import check_jax
 
         return check_jax(f, inputs, options)

@@ -5,9 +5,9 @@ other pair of functions, with JAX computing in float64 meanwhile.
 """
 
 import contextlib
+import importlib
 import inspect
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _adapt, _check
@@ -19,8 +19,7 @@ Function = Callable[..., Any]
 
 def check_jax(f: Function, inputs: tuple[Any, ...], options: dict[str, Any]) -> Report:
     """`check_grad` for a function of JAX arrays."""
-    import jax
-
+    jax: Any = importlib.import_module("jax")
     options = dict(options)
     order = options.pop("order", 1)
     options.pop("forward", None)
@@ -44,12 +43,11 @@ def check_jax(f: Function, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
 
 
 @contextlib.contextmanager
-def _float64(jax: Any) -> Any:
+def _float64(jax: Any) -> Iterator[None]:
     """JAX computing in float64 within the block, in this thread."""
-    enable = getattr(jax, "enable_x64", None)
-    if enable is None:  # before JAX 0.8
-        from jax.experimental import enable_x64 as enable  # type: ignore[no-redef, unused-ignore]
-    with enable(True):
+    # JAX before 0.8 has it among experiments.
+    home = jax if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental")
+    with home.enable_x64(True):
         yield
 
 

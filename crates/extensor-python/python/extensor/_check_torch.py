@@ -56,7 +56,7 @@ def check_torch(f: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Rep
     name = f"the gradient of {check.options['name']}"
     second = {**options, "name": name, "mode": "fast"}
     second.pop("cotangent", None)
-    found = _check._Check(gradient, _pullback(torch, gradient), inputs, second, signature=signature)
+    found = _check.Check(gradient, _pullback(torch, gradient), inputs, second, signature=signature)
     again = found.report()
     return report if again.passed else again
 

@@ -16,7 +16,7 @@ class Comparison(NamedTuple):
     """Both derivatives at one place; `index` is None for a direction."""
 
     argument: str
-    index: tuple[int, ...] | None
+    index: tuple[int, ...] | None  # type: ignore[assignment]
     analytic: float
     numeric: float
     error: float
@@ -35,7 +35,7 @@ class Kink(NamedTuple):
     """A place at which the differences from below and from above disagree."""
 
     argument: str
-    index: tuple[int, ...] | None
+    index: tuple[int, ...] | None  # type: ignore[assignment]
     left: float
     right: float
     analytic: float

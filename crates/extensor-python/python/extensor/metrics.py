@@ -12,10 +12,10 @@ training: predictions and targets are tensors, or arrays of other libraries.
 >>> confusion.precision(0), confusion.recall(0)
 (0.6666666666666666, 1.0)
 >>> print(confusion)
-       0  1  2
-    0  2  0  0
-    1  1  0  1
-    2  0  2  0
+     0  1  2
+  0  2  0  0
+  1  1  0  1
+  2  0  2  0
 """
 
 from typing import Any, Literal, NamedTuple

@@ -14,10 +14,11 @@ True
 """
 
 import html
+import importlib
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, Protocol, TextIO, TypeVar
 
 __all__ = ["Progress", "track"]
@@ -81,9 +82,8 @@ class _Notebook:
     interval = 0.2
 
     def __init__(self) -> None:
-        from IPython.display import HTML, display
-
-        self.html, self.display = HTML, display
+        shown: Any = importlib.import_module("IPython.display")
+        self.html, self.display = shown.HTML, shown.display
         self.handle: Any = None
 
     def show(self, bar: "Progress") -> None:
@@ -209,7 +209,7 @@ def track(
     >>> [k * k for k in track([1, 2, 3], stream=io.StringIO())]
     [1, 4, 9]
     """
-    if total is None and hasattr(items, "__len__"):
+    if total is None and isinstance(items, Sized):
         total = len(items)
     with Progress(total, label, stream=stream) as bar:
         for item in items:

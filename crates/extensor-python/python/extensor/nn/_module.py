@@ -110,10 +110,10 @@ def _annotations(cls: type) -> dict[str, Any]:
 def _signature(cls: "type[Module]") -> inspect.Signature:
     """What a module's class is called with."""
     if cls.__init__ is not Module.__init__:
-        parameters = list(inspect.signature(cls.__init__).parameters.values())
-        return inspect.Signature(parameters[1:])
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = []
+        own = list(inspect.signature(cls.__init__).parameters.values())
+        return inspect.Signature(own[1:])
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters: list[inspect.Parameter] = []
     for name in cls.__tree_fields__ if isinstance(cls.__tree_fields__, tuple) else ():
         default = cls._defaults.get(name, inspect.Parameter.empty)
         if default is inspect.Parameter.empty and any(p.default is not p.empty for p in parameters):

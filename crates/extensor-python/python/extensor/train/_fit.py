@@ -276,7 +276,8 @@ class _Run:
             due = [state.step % n == 0 if n else new_epoch for n in every]
             self.state = state.replace(due=due[0] or last)
             if bar is not None:
-                bar.update(epoch=found.epoch, loss=found.loss, **found.metrics)
+                shown: dict[str, Any] = {"epoch": found.epoch, "loss": found.loss, **found.metrics}
+                bar.update(1, **shown)
             record: dict[str, float] = {"loss": found.loss, "lr": found.lr, **found.metrics}
             if found.scale != 1.0:
                 record["loss_scale"] = found.scale

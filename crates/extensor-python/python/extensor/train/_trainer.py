@@ -190,7 +190,7 @@ class Trainer(Generic[M]):
     def _gradients(self, parts: Sequence[Part]) -> tuple[float, dict[str, float], M | None, M | None]:
         """The loss and what else was measured, the gradients, both weighted by examples (None if a
         gradient is not finite), and the model with new running statistics."""
-        state, scale = self.state, self.state.scale.value
+        state = self.state
         examples = sum(part.examples for part in parts)
         key = state.key.fold_in(state.step)
         loss, metrics, finite = 0.0, dict[str, float](), True
@@ -199,22 +199,10 @@ class Trainer(Generic[M]):
         statistics: M | None = None
         for i, part in enumerate(parts):
             mode = nn.Training(key.fold_in(i))
-
-            def one(model: M, part: Part = part, mode: nn.Training = mode) -> tuple[Tensor, Any]:
-                if self.compute is not None:
-                    model = cast_floats(model, self.compute)
-                found = measured(part.loss(model, mode))
-                if not isinstance(found.loss, Tensor):
-                    kind = type(found.loss).__name__
-                    raise TypeError(f"the loss function: expected a 0-d tensor, got {kind}")
-                value = _wide(found.loss)
-                scaled = value if scale == 1.0 else value * scale
-                return scaled, (value, dict(found.metrics), found.model)
-
-            (_, (value, more, statistics)), grads = value_and_grad(one, has_aux=True)(state.model)
+            value, more, statistics, grads = self._part(part, mode)
             finite &= all_finite(grads)
-            if scale != 1.0:
-                grads = _divided(grads, scale)
+            if state.scale.value != 1.0:
+                grads = _divided(grads, state.scale.value)
             share = part.examples / max(examples, 1)
             loss += share * float(value)
             for name, measure in more.items():
@@ -224,6 +212,25 @@ class Trainer(Generic[M]):
         if len(parts) > 1:
             grads = total.mean()
         return loss, metrics, grads if finite else None, statistics
+
+    def _part(self, part: Part, mode: nn.Training) -> tuple[Tensor, dict[str, Any], M | None, M]:
+        """The loss of a part, what else was measured, the model with new running statistics, and the
+        gradients, scaled as the loss is."""
+        scale = self.state.scale.value
+
+        def scaled(model: M) -> tuple[Tensor, tuple[Tensor, dict[str, Any], M | None]]:
+            if self.compute is not None:
+                model = cast_floats(model, self.compute)
+            found = measured(part.loss(model, mode))
+            if not isinstance(found.loss, Tensor):
+                kind = type(found.loss).__name__
+                raise TypeError(f"the loss function: expected a 0-d tensor, got {kind}")
+            value = _wide(found.loss)
+            aux = value, dict(found.metrics), found.model
+            return (value if scale == 1.0 else value * scale), aux
+
+        (_, aux), grads = value_and_grad(scaled, has_aux=True)(self.state.model)
+        return *aux, grads
 
     def _diverged(self, parts: Sequence[Part], loss: float) -> None:
         """Raises an exception that names an operation."""
