@@ -9,7 +9,8 @@ another name than the standard for one thing (`power`), both work and the standa
 from . import _core, _hints, ops
 from . import _tree as tree
 from ._standard import RENAMED as _RENAMED, VERSIONS as _API_VERSIONS
-from ._core import DType, Key, Tensor, __version__, get_threads, set_threads, sum_to_shape
+from ._core import BackwardOperation, DType, Key, Operation, Tensor, __version__
+from ._core import get_threads, set_threads, sum_to_shape
 
 # Operations that the standard lacks, and every explicit backward function, under their own names.
 globals().update(ops.EXTRA)

@@ -7,7 +7,7 @@ person has (NumPy, PyTorch, JAX, trees of arrays), calls it, and hands its findi
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, ParamSpec
 
 from . import _adapt, _check_hints, _core
 from ._adapt import dtype_name, fits, from_tensor, is_float, to_tensor
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 Function = Callable[..., Any]
-F = TypeVar("F", bound=Function)
+P = ParamSpec("P")
 Mode = Literal["auto", "full", "fast"]
 
 # Differences of float32 numbers are not better than this (the cube root of the precision, squared).
@@ -163,10 +163,10 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _signature_of(check: Function) -> Callable[[F], F]:
+def _arguments_of(check: Callable[P, Report]) -> Callable[[Function], Callable[P, None]]:
     """Decorates a function that hands everything on to a check."""
 
-    def signed(f: F) -> F:
+    def signed(f: Function) -> Callable[P, None]:
         signature = inspect.signature(check).replace(return_annotation=None)
         setattr(f, "__signature__", signature)
         return f
@@ -174,22 +174,22 @@ def _signature_of(check: Function) -> Callable[[F], F]:
     return signed
 
 
-@_signature_of(check_gradient)
-def assert_gradient(f: Function, f_backward: Function, *inputs: Any, **options: Any) -> None:
+@_arguments_of(check_gradient)
+def assert_gradient(*args: Any, **options: Any) -> None:
     """Raises AssertionError with the report of `check_gradient` unless it passes."""
     __tracebackhide__ = True
-    check_gradient(f, f_backward, *inputs, **options).raise_if_failed()
+    check_gradient(*args, **options).raise_if_failed()
 
 
-@_signature_of(check_grad)
-def assert_grad(f: Function, *inputs: Any, **options: Any) -> None:
+@_arguments_of(check_grad)
+def assert_grad(*args: Any, **options: Any) -> None:
     """Raises AssertionError with the report of `check_grad` unless it passes.
 
     >>> import extensor as ex
     >>> ex.assert_grad(ex.tanh, ex.asarray([0.3, -0.8]))
     """
     __tracebackhide__ = True
-    check_grad(f, *inputs, **options).raise_if_failed()
+    check_grad(*args, **options).raise_if_failed()
 
 
 class Problem(Exception):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._report import Comparison
 
-    Rows = Sequence[Comparison]
+    _Rows = Sequence[Comparison]
 
 #: The shapes of the arguments, by name.
 Shapes = Mapping[str, tuple[int, ...]]
@@ -44,7 +44,7 @@ def shape_hint(expected: Sequence[int], got: Sequence[int]) -> str | None:
     return None
 
 
-def wrong_hint(comparisons: "Rows", shapes: Shapes, fast: bool) -> str:
+def wrong_hint(comparisons: "_Rows", shapes: Shapes, fast: bool) -> str:
     """What a gradient of wrong values looks like. `comparisons` are all that were made."""
     rows = [row for row in comparisons if row.index is not None]
     wrong = [row for row in rows if not row.error <= row.tolerance]
@@ -69,7 +69,7 @@ def _same(pairs: Iterable[tuple[float, float]], slack: float = 1e-4) -> bool:
     return size > 0 and all(abs(a - b) <= slack * abs(b) + 1e-7 * size for a, b in pairs)
 
 
-def _zero(wrong: "Rows", inside: "Rows") -> str | None:
+def _zero(wrong: "_Rows", inside: "_Rows") -> str | None:
     if any(row.analytic != 0 for row in wrong):
         return None
     if all(row.analytic == 0 for row in inside):
@@ -77,7 +77,7 @@ def _zero(wrong: "Rows", inside: "Rows") -> str | None:
     return "zero where it should not be: a term is missing there"
 
 
-def _factor(wrong: "Rows", inside: "Rows", names: list[str], shapes: Shapes) -> str | None:
+def _factor(wrong: "_Rows", inside: "_Rows", names: list[str], shapes: Shapes) -> str | None:
     first = max(wrong, key=lambda row: abs(row.numeric))
     if first.numeric == 0 or len(wrong) < min(2, len(inside)):
         return None
@@ -109,7 +109,7 @@ def _reason(factor: float, names: list[str], shapes: Shapes) -> str:
     return ""
 
 
-def _rearranged(inside: "Rows", names: list[str], shapes: Shapes) -> str | None:
+def _rearranged(inside: "_Rows", names: list[str], shapes: Shapes) -> str | None:
     if len(names) != 1:
         return None
     shape = shapes.get(names[0], ())
@@ -144,7 +144,7 @@ def _rearranged(inside: "Rows", names: list[str], shapes: Shapes) -> str | None:
     return None
 
 
-def _offset(wrong: "Rows", inside: "Rows") -> str | None:
+def _offset(wrong: "_Rows", inside: "_Rows") -> str | None:
     if len(wrong) < 2 or len(wrong) < len(inside):
         return None
     offset = wrong[0].analytic - wrong[0].numeric
@@ -154,7 +154,7 @@ def _offset(wrong: "Rows", inside: "Rows") -> str | None:
     return None
 
 
-def _another(wrong: "Rows", inside: "Rows") -> str:
+def _another(wrong: "_Rows", inside: "_Rows") -> str:
     size = max(abs(row.numeric) for row in inside)
     error = max(row.error for row in wrong)
     text = "the gradient of another function: the error does not fall with ε"
@@ -167,7 +167,7 @@ def _another(wrong: "Rows", inside: "Rows") -> str:
     return text
 
 
-def _where(wrong: "Rows", rows: "Rows", inside: "Rows", names: list[str], fast: bool) -> str:
+def _where(wrong: "_Rows", rows: "_Rows", inside: "_Rows", names: list[str], fast: bool) -> str:
     """Which part of the inputs the mistake is confined to."""
     right = [n for n in dict.fromkeys(row.argument for row in rows) if n not in names]
     text = ""

@@ -394,7 +394,7 @@ def _index(index: Sequence[int] | None) -> tuple[int, ...] | None:
     return None if index is None else tuple(index)
 
 
-def _comparison(row: "_core.Entry") -> Comparison:
+def _comparison(row: "_core._Entry") -> Comparison:
     name, index, *rest = row
     return Comparison(name, _index(index), *rest)
 

@@ -133,8 +133,6 @@ def namespace() -> str:
         if inspect.ismodule(value) or (name.startswith("_") and "array" not in name):
             continue
         lines.append(source(name, value) or f"# {name}?")
-    for name in ("BackwardOperation", "Operation"):
-        lines.append(f"from ._core import {name} as {name}")
     text = "".join(f"from . import {module}\n" for module in modules)
     return NOTE + "\n" + text + "\n".join(sorted(lines)) + "\n"
 
@@ -144,9 +142,14 @@ def stubs() -> dict[str, str]:
     return {"__init__.pyi": namespace(), "ops.pyi": operations()}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Prints or writes the files."""
     for name, text in stubs().items():
         if "--write" in sys.argv:
             (pathlib.Path(__file__).parent / name).write_text(text, encoding="utf-8")
         else:
             print(f"# {name}", text, sep="\n", end="")
+
+
+if __name__ == "__main__":
+    main()
