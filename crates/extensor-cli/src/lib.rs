@@ -16,6 +16,7 @@ pub mod ops;
 pub mod output;
 pub mod plot;
 pub mod predict;
+pub mod reference;
 pub mod text;
 pub mod train;
 

@@ -34,10 +34,7 @@ enum Command {
     /// up again by the same command), 2 for any error.
     Check(check::Arguments),
     /// List the operations, or show one of them
-    Ops {
-        /// The operation to show
-        name: Option<String>,
-    },
+    Ops(ops::Arguments),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -59,8 +56,7 @@ fn main() -> ExitCode {
         Command::Predict(arguments) => predict::run(&arguments).map(passed),
         Command::Inspect(arguments) => inspect::run(&arguments).map(passed),
         Command::Check(arguments) => check::run(&arguments),
-        Command::Ops { name: None } => ops::list().map(passed),
-        Command::Ops { name: Some(name) } => ops::show(&name).map(passed),
+        Command::Ops(arguments) => ops::run(&arguments).map(passed),
         Command::Completions { shell } => completions(shell),
         Command::Man { command } => manual(command.as_deref()),
     });

@@ -2,12 +2,70 @@
 
 use crate::explain;
 use crate::output::Output;
+use crate::reference;
+use crate::reference::example::presentable;
+use crate::reference::facts::dtypes;
+use extensor::Tensor;
 use extensor::check::suite::samples;
 use extensor::ops::catalogue::{self, CATALOGUE};
 use extensor::ops::operation::{self, apply, input_name};
 use extensor::ops::record::{Bound, Family, Record};
 use extensor::ops::samples::Sample;
-use extensor::{DType, Tensor};
+use std::path::{Path, PathBuf};
+
+/// What to show, and how.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// The operation to show, by its name here or in PyTorch, JAX or NumPy
+    name: Option<String>,
+    /// Print the reference page of the operation, or of all, as Markdown
+    #[arg(long)]
+    markdown: bool,
+    /// Write the whole reference into a folder: a page for each operation, sheets and tables
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["name", "markdown"])]
+    book: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<bool, String> {
+    match (&arguments.book, &arguments.name) {
+        (Some(folder), _) => book(folder),
+        (None, Some(name)) if arguments.markdown => {
+            markdown([reference::page_of(record_of(name)?.name)?])
+        }
+        (None, None) if arguments.markdown => {
+            markdown(reference::pages()?.into_iter().skip(1).map(|(_, page)| page))
+        }
+        (None, Some(name)) => show(name),
+        (None, None) => list(),
+    }
+}
+
+fn book(folder: &Path) -> Result<bool, String> {
+    reference::write_book(folder)?;
+    let mut output = Output::default();
+    output.line(&format!("{} operations in {}", CATALOGUE.len(), folder.display()));
+    output.finish()?;
+    Ok(true)
+}
+
+fn markdown(pages: impl IntoIterator<Item = String>) -> Result<bool, String> {
+    let mut output = Output::default();
+    for page in pages {
+        output.line(page.trim_end());
+    }
+    output.finish()?;
+    Ok(true)
+}
+
+/// The operation of this name, or that another library calls so.
+fn record_of(name: &str) -> Result<&'static Record, String> {
+    let elsewhere: Vec<_> = catalogue::known_as(name).collect();
+    match (catalogue::find(name), &elsewhere[..]) {
+        (Ok(record), _) | (Err(_), &[record]) => Ok(record),
+        (Err(error), _) => Err(explain(&error)),
+    }
+}
 
 /// Lists the catalogue by family.
 pub fn list() -> Result<bool, String> {
@@ -32,11 +90,7 @@ pub fn list() -> Result<bool, String> {
 
 /// Shows one operation, with a live example; by another library's name too, if it is that of one.
 pub fn show(name: &str) -> Result<bool, String> {
-    let elsewhere: Vec<_> = catalogue::known_as(name).collect();
-    let record = match (catalogue::find(name), &elsewhere[..]) {
-        (Ok(record), _) | (Err(_), &[record]) => record,
-        (Err(error), _) => return Err(explain(&error)),
-    };
+    let record = record_of(name)?;
     let mut output = Output::default();
     let mut field = |name: &str, text: &str| {
         if !text.is_empty() {
@@ -81,39 +135,6 @@ pub fn show(name: &str) -> Result<bool, String> {
     }
     output.finish()?;
     Ok(true)
-}
-
-/// The dtypes that the operation takes, at one sample or another, in place of floats (or of whatever
-/// it takes where there are none).
-fn dtypes(record: &'static Record, samples: &[Sample]) -> Vec<&'static str> {
-    let takes = |dtype: DType, sample: &Sample| -> extensor::Result<()> {
-        let floats = sample.inputs.iter().any(|x| x.dtype().is_float());
-        let recast = |x: &Tensor| {
-            if x.dtype().is_float() || !floats {
-                Tensor::ones(x.shape().clone(), dtype)
-            } else {
-                Ok(x.clone())
-            }
-        };
-        let inputs: Vec<Tensor> = sample.inputs.iter().map(recast).collect::<Result<_, _>>()?;
-        let inputs: Vec<&Tensor> = inputs.iter().collect();
-        record.operation(&sample.params)?.infer(&inputs).map(|_| ())
-    };
-    let all = DType::ALL.into_iter().rev();
-    let taken = all.filter(|&d| samples.iter().any(|s| takes(d, s).is_ok()));
-    taken.map(DType::name).collect()
-}
-
-/// The first sample that is worth printing: a few numbers, else any.
-fn presentable(samples: &[Sample]) -> Option<&Sample> {
-    let size = |s: &Sample| {
-        let lens = || s.inputs.iter().map(Tensor::len);
-        (lens().min().unwrap_or(0), lens().max().unwrap_or(0))
-    };
-    let few = |s: &&Sample| matches!(size(s), (1.., 2..=24));
-    let some = |s: &&Sample| size(s).0 > 0;
-    let found = samples.iter().find(few).or_else(|| samples.iter().find(some));
-    found.or(samples.first())
 }
 
 /// Calls the operation at a sample and prints what goes in and comes out.

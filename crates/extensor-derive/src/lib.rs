@@ -11,6 +11,7 @@ use syn::{Data, DeriveInput, Error, Field, Fields, Index, parse_macro_input, par
 
 mod aliases;
 mod method;
+mod source;
 
 /// What others call the operations, as a list of pairs; for the library itself.
 #[doc(hidden)]
@@ -26,6 +27,16 @@ pub fn aliases(_: TokenStream) -> TokenStream {
 pub fn method(_: TokenStream, function: TokenStream) -> TokenStream {
     let function = parse_macro_input!(function as syn::ItemFn);
     method::with_method(function).unwrap_or_else(Error::into_compile_error).into()
+}
+
+/// Notes a function's signature and place for the reference, as `#[method]` does too; for the library
+/// itself.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn noted(_: TokenStream, function: TokenStream) -> TokenStream {
+    let function = parse_macro_input!(function as syn::ItemFn);
+    let noted = source::noted(&function);
+    quote!(#function #noted).into()
 }
 
 /// See the crate's description.

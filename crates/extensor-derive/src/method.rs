@@ -1,7 +1,7 @@
 //! `#[method]`: a function whose first argument is a tensor is a method of the tensor too; another is
 //! an associated function. There is no list of methods that could differ from that of functions.
 
-use crate::aliases;
+use crate::{aliases, source};
 use proc_macro2::TokenStream as Code;
 use quote::quote;
 use syn::{Attribute, Error, Expr, FnArg, ItemFn, Lit, Meta, Pat, Type};
@@ -36,9 +36,12 @@ pub(crate) fn with_method(function: ItemFn) -> syn::Result<Code> {
     let others: Vec<&str> =
         aliases::of(known).iter().copied().filter(|other| *name != other).collect();
     let see = format!("See the function [`{name}`]({name}()) for all there is to say of it.");
+    let noted = source::noted(&function);
     Ok(quote! {
         #(#[doc(alias = #others)])*
         #function
+
+        #noted
 
         impl crate::Tensor {
             #(#docs)*

@@ -28,7 +28,7 @@ def test_torch_fast_gradcheck_passes_the_gelu_pair_that_is_caught_here():
         torch.manual_seed(seed)
         x = torch.randn(1024, dtype=torch.float64, requires_grad=True)
         missed = torch.autograd.gradcheck(Gelu.apply, x, fast_mode=True, raise_exception=False)
-        assert missed, "PyTorch became stricter: say so in docs/python-check.md"
+        assert missed, "PyTorch became stricter: say so in docs/book/pages/checking/python.md"
         assert not ex.check_grad(Gelu, x, mode="fast")
     report = ex.check_grad(Gelu, x.detach()[:8])
     assert report.problem == "wrong" and report.worst.argument == "x" and report.name == "Gelu"

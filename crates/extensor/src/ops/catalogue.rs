@@ -8,12 +8,30 @@ use super::operation::{Operation, Outputs, apply};
 use super::params::Params;
 use super::record::{Count, Record};
 use super::reduction::Rule;
+use super::source::{Name, Noted, Sources, backward_function, hash};
 use super::{activation, arithmetic, attention, convolution, dropout, elementwise, loss, matrix};
 use super::{normalization, pooling, reduction, shape};
 use crate::{Error, Result, Tensor};
 
-/// Every operation there is.
-pub static CATALOGUE: &[&Record] = &[
+/// The list, and beside it where each operation's functions are: those that `#[method]` and `#[noted]`
+/// stand above. (A record whose function has neither does not compile: `Noted` is not implemented.)
+macro_rules! catalogue {
+    ($($record:expr,)*) => {
+        /// Every operation there is.
+        pub static CATALOGUE: &[&Record] = &[$($record),*];
+
+        /// The functions of each operation.
+        static SOURCES: &[(&str, Sources)] = &[$((
+            $record.name,
+            Sources {
+                function: <Name<{ hash($record.name) }> as Noted>::SOURCE,
+                backward: <Name<{ hash(backward_function($record)) }> as Noted>::SOURCE,
+            },
+        )),*];
+    };
+}
+
+catalogue! {
     // arithmetic
     arithmetic::additive::Add::RECORD,
     arithmetic::additive::Subtract::RECORD,
@@ -182,7 +200,7 @@ pub static CATALOGUE: &[&Record] = &[
     loss::labels::Hinge::RECORD,
     loss::labels::Focal::RECORD,
     loss::likelihoods::KlDivergence::RECORD,
-];
+}
 
 /// The record of this name.
 ///
@@ -208,15 +226,29 @@ static ALIASES: &[(&str, &[&str])] = extensor_derive::aliases!();
 /// assert_eq!(names("silu"), ["swish"]);
 /// assert_eq!(names("max"), ["maximum", "max_reduce"]);
 /// assert!(names("swish").is_empty());
+/// // PyTorch's name for the same in place.
+/// assert_eq!(names("clamp_"), ["clip"]);
 /// ```
 pub fn known_as(name: &str) -> impl Iterator<Item = &'static Record> {
-    CATALOGUE.iter().copied().filter(move |record| record.aliases().contains(&name))
+    let elsewhere = move |record: &Record| {
+        let in_place = name.strip_suffix('_').filter(|known| !known.is_empty());
+        record.aliases().contains(&name)
+            || in_place
+                .is_some_and(|known| record.name == known || record.aliases().contains(&known))
+    };
+    CATALOGUE.iter().copied().filter(move |record| elsewhere(record))
 }
 
 impl Record {
     /// What others call the operation.
     pub fn aliases(&self) -> &'static [&'static str] {
         ALIASES.iter().find(|(name, _)| *name == self.name).map_or(&[], |(_, others)| others)
+    }
+
+    /// Its functions in Rust: how they are called, what their documentation says, where they are.
+    pub fn sources(&self) -> &'static Sources {
+        let found = SOURCES.iter().find(|(name, _)| *name == self.name);
+        found.map_or(&Sources::NONE, |(_, sources)| sources)
     }
 
     /// The operation with these parameters; a name that is not one of its parameters is an error.

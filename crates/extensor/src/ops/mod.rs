@@ -27,6 +27,7 @@ pub mod params;
 pub(crate) mod pointwise;
 pub mod record;
 pub mod samples;
+pub mod source;
 mod unary;
 
 pub mod activation;

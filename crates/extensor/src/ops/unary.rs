@@ -47,6 +47,7 @@ macro_rules! unary {
 
         #[doc = concat!("The gradient of [`", stringify!($name), "`]: `", $derivative, "`, times `grad_output`, from the ", unary!(@words $from), ".")]
         #[track_caller]
+        #[extensor_derive::noted]
         pub fn $backward(grad_output: &Tensor, $from: &Tensor) -> Result<Tensor> {
             unary!(@backward $from $from $Op grad_output)
         }

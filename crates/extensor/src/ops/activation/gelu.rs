@@ -14,6 +14,8 @@ const THIRD: [f64; 2] = [0.071_354_813_873_767_85, 2.398_832_395_993_135_5e-9];
 /// The Gaussian error linear unit, `y = x·Φ(x)` with the normal distribution function
 /// `Φ(x) = ½ erfc(−x/√2)`; with [`Approximate::Tanh`]: `y = ½x(1 + tanh(√(2/π)(x + 0.044715x³)))`.
 ///
+/// Conventions: Φ(x) = ½ erfc(−x/√2).
+///
 /// ```
 /// use extensor::ops::Approximate;
 /// use extensor::tensor;
@@ -32,6 +34,7 @@ pub fn gelu(x: &Tensor, approximate: Approximate) -> Result<Tensor> {
 /// The gradient of [`gelu`]: `Φ(x) + x·Φ′(x)`, times `grad_output`; of the approximation, the
 /// derivative of its formula.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn gelu_backward(grad_output: &Tensor, x: &Tensor, approximate: Approximate) -> Result<Tensor> {
     Along(Gelu::of(approximate)).backward_at(grad_output, x)
 }
@@ -143,7 +146,7 @@ impl Curve for Gelu {
         name: "gelu",
         family: Family::Activation,
         formula: "y = x·Φ(x); approximate: ½x(1 + tanh(√(2/π)(x + 0.044715x³)))",
-        derivative: "y′ = Φ(x) + x·Φ′(x); approximate: of that formula",
+        derivative: "y′ = Φ(x) + x·Φ′(x); approximate: the derivative of that formula",
         conventions: "Φ(x) = ½ erfc(−x/√2)",
         params: &[Parameter {
             name: "approximate",

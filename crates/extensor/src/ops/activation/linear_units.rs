@@ -101,6 +101,8 @@ fn errors(bad: &mut crate::ops::samples::Bad) {
 
 /// `y = x` above 0 and `alpha·x` below (`alpha` is 0.01 by default in the catalogue).
 ///
+/// Conventions: y′(0) = alpha.
+///
 /// ```
 /// use extensor::ops::leaky_relu;
 /// use extensor::tensor;
@@ -116,6 +118,7 @@ pub fn leaky_relu(x: &Tensor, alpha: f64) -> Result<Tensor> {
 
 /// The gradient of [`leaky_relu`]: 1 above 0, `alpha` elsewhere (at 0 too), times `grad_output`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn leaky_relu_backward(grad_output: &Tensor, x: &Tensor, alpha: f64) -> Result<Tensor> {
     Along(LeakyRelu { alpha }).backward_at(grad_output, x)
 }
@@ -179,6 +182,8 @@ impl Curve for LeakyRelu {
 /// The exponential linear unit: `y = x` above 0 and `alpha·(eˣ − 1)` below (`alpha` is 1 by default
 /// in the catalogue).
 ///
+/// Conventions: y′(0) = alpha.
+///
 /// ```
 /// use extensor::ops::elu;
 /// use extensor::tensor;
@@ -194,6 +199,7 @@ pub fn elu(x: &Tensor, alpha: f64) -> Result<Tensor> {
 
 /// The gradient of [`elu`]: 1 above 0, `alpha·eˣ` elsewhere (at 0 too), times `grad_output`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn elu_backward(grad_output: &Tensor, x: &Tensor, alpha: f64) -> Result<Tensor> {
     Along(Elu { alpha }).backward_at(grad_output, x)
 }

@@ -57,6 +57,8 @@ unary! {
 /// `y = min(max(x, min), max)`: a line between two flat ends (−1 and 1 by default in the catalogue).
 /// It differs from [`clip`](crate::ops::clip()) in its gradient at the bounds, which is 0 here.
 ///
+/// Conventions: y′ = 0 at the bounds; NaN stays NaN.
+///
 /// ```
 /// use extensor::ops::hard_tanh;
 /// use extensor::tensor;
@@ -72,6 +74,7 @@ pub fn hard_tanh(x: &Tensor, min: f64, max: f64) -> Result<Tensor> {
 
 /// The gradient of [`hard_tanh`]: `grad_output` where `min < x < max`, 0 elsewhere.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn hard_tanh_backward(grad_output: &Tensor, x: &Tensor, min: f64, max: f64) -> Result<Tensor> {
     Along(HardTanh { min, max }).backward_at(grad_output, x)
 }

@@ -14,6 +14,8 @@ use smallvec::smallvec;
 /// `y = x` above 0 and `alpha·x` below, where `alpha` is a tensor that broadcasts to `x`: a number,
 /// one for each channel (`[C, 1, 1]` for an image), or one for each element.
 ///
+/// Conventions: at x = 0 the derivatives are those of the left side; alpha broadcasts to x.
+///
 /// ```
 /// use extensor::ops::prelu;
 /// use extensor::tensor;
@@ -31,6 +33,7 @@ pub fn prelu(x: &Tensor, alpha: &Tensor) -> Result<Tensor> {
 /// The gradients of [`prelu`] for `x` and `alpha`: `(g, 0)` where `x > 0`, `(g·alpha, g·x)`
 /// elsewhere (at 0 too), the second summed to the shape of `alpha`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn prelu_backward(
     grad_output: &Tensor,
     x: &Tensor,

@@ -192,6 +192,8 @@ fn errors(bad: &mut Bad) {
 ///
 /// −∞ gives 0. A row whose largest number is infinite, of either sign, or that has a NaN, is NaN.
 ///
+/// Conventions: −∞ gives 0; a row whose largest number is infinite, or that has a NaN, is NaN.
+///
 /// ```
 /// use extensor::ops::softmax;
 /// use extensor::tensor;
@@ -208,6 +210,7 @@ pub fn softmax(x: &Tensor, axis: i64) -> Result<Tensor> {
 
 /// The gradient of [`softmax`]: `y·(g − Σ g·y)`, from the output.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn softmax_backward(grad_output: &Tensor, output: &Tensor, axis: i64) -> Result<Tensor> {
     backward_at(Softmax, grad_output, output, axis)
 }
@@ -247,6 +250,8 @@ impl Rule for Softmax {
 ///
 /// A row whose largest number is infinite, of either sign, or that has a NaN, is NaN.
 ///
+/// Conventions: a row whose largest number is infinite, or that has a NaN, is NaN.
+///
 /// ```
 /// use extensor::ops::log_softmax;
 /// use extensor::tensor;
@@ -262,6 +267,7 @@ pub fn log_softmax(x: &Tensor, axis: i64) -> Result<Tensor> {
 
 /// The gradient of [`log_softmax`]: `g − e^y·Σ g`, from the output.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn log_softmax_backward(grad_output: &Tensor, output: &Tensor, axis: i64) -> Result<Tensor> {
     backward_at(LogSoftmax, grad_output, output, axis)
 }

@@ -29,6 +29,7 @@ macro_rules! additive {
 
         #[doc = concat!("The gradients of [`", stringify!($name), "`]: `", $derivative, "`, each summed to its operand's shape.")]
         #[track_caller]
+        #[extensor_derive::noted]
         pub fn $backward(
             grad_output: &Tensor,
             a_shape: &[usize],
@@ -141,6 +142,7 @@ pub fn negate(x: &Tensor) -> Result<Tensor> {
 
 /// The gradient of [`negate`]: `−g`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn negate_backward(grad_output: &Tensor) -> Result<Tensor> {
     let x = husk(grad_output.shape(), grad_output.dtype())?;
     let [grad] = backward_of(&Negate, grad_output, &[&x], &x)?;
@@ -213,6 +215,7 @@ pub fn where_(condition: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// The gradients of [`where_`] for `a` and `b`: `g` where each was chosen, 0 elsewhere, summed to
 /// the operand's shape.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn where_backward(
     grad_output: &Tensor,
     condition: &Tensor,
@@ -234,7 +237,7 @@ impl Where {
         name: "where",
         family: Family::Arithmetic,
         formula: "y = a where the condition holds, b elsewhere",
-        derivative: "(g where chosen, g where not), 0 elsewhere",
+        derivative: "(g, 0) where the condition holds, (0, g) elsewhere",
         backward: "where_backward(grad_output, condition, a_shape, b_shape)",
         inputs: &[Input::constant("condition"), Input::new("a"), Input::new("b")],
         class: Class::Elementwise,

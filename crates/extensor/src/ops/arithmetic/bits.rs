@@ -58,6 +58,7 @@ macro_rules! bitwise {
         wrong $wrong:expr, $message:literal;
     ) => {
         $(#[$doc])*
+        #[doc = crate::ops::source::edges!(conventions: $conventions,)]
         #[extensor_derive::method]
         #[track_caller]
         pub fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {

@@ -125,7 +125,7 @@ binary! {
         y = |a, b| a.copysign(b),
         da = |g, a, b| g * a.sign() * a.lit(1.0).copysign(b),
         db = |g, a, _b| a.nan_or(g.lit(0.0));
-        "y = |a|, negative where b is", "(g where the signs agree, −g elsewhere; 0)";
+        "y = |a|, with the sign of b", "(g, 0) where the signs of a and b agree, (−g, 0) elsewhere";
         check any;
         conventions: "the derivative by a is 0 where a is 0, as that of |a| is",
         samples: |s| pairs(s, |s, a, b| [divisor(s, a), divisor(s, b)]),

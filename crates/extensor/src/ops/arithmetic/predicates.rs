@@ -12,13 +12,13 @@ use smallvec::smallvec;
 
 /// Defines a question about each element. Whole numbers are always finite.
 macro_rules! question {
-    ($(#[$doc:meta])* $name:ident, $Op:ident: |$x:ident| $f:expr, $formula:literal, int $int:literal) => {
+    ($(#[$doc:meta])* $name:ident, $Op:ident: |$x:ident| $f:expr, $test:literal, $formula:literal, int $int:literal) => {
         $(#[$doc])*
         ///
         /// ```
         #[doc = concat!("let x = extensor::tensor([1.0, f64::INFINITY, f64::NAN]);")]
         #[doc = concat!("let y = x.", stringify!($name), "()?;")]
-        #[doc = concat!("assert_eq!(y.to_vec::<bool>()?, [1.0, f64::INFINITY, f64::NAN].map(|v: f64| ", $formula, "));")]
+        #[doc = concat!("assert_eq!(y.to_vec::<bool>()?, [1.0, f64::INFINITY, f64::NAN].map(|v: f64| ", $test, "));")]
         /// # Ok::<(), extensor::Error>(())
         /// ```
         #[extensor_derive::method]
@@ -88,15 +88,15 @@ macro_rules! question {
 
 question! {
     /// Whether each element is not a number.
-    isnan, IsNan: |x| x.is_nan(), "v.is_nan()", int 0.0
+    isnan, IsNan: |x| x.is_nan(), "v.is_nan()", "y = x is NaN", int 0.0
 }
 question! {
     /// Whether each element is infinite.
-    isinf, IsInf: |x| x.abs().eq(x.lit(f64::INFINITY)), "v.is_infinite()", int 0.0
+    isinf, IsInf: |x| x.abs().eq(x.lit(f64::INFINITY)), "v.is_infinite()", "y = x is ∞ or −∞", int 0.0
 }
 question! {
     /// Whether each element is neither infinite nor NaN.
-    isfinite, IsFinite: |x| x.is_finite(), "v.is_finite()", int 1.0
+    isfinite, IsFinite: |x| x.is_finite(), "v.is_finite()", "y = x is neither infinite nor NaN", int 1.0
 }
 
 /// Defines a comparison of two broadcast tensors.
@@ -109,6 +109,8 @@ macro_rules! comparison {
         #[doc = concat!("assert_eq!(y.to_vec::<bool>()?, [1 ", $symbol, " 2, 2 ", $symbol, " 2, 3 ", $symbol, " 2]);")]
         /// # Ok::<(), extensor::Error>(())
         /// ```
+        ///
+        /// Conventions: a comparison with NaN is false, except that NaN is not equal to anything.
         #[extensor_derive::method]
         #[track_caller]
         pub fn $name(a: &Tensor, b: &Tensor) -> Result<Tensor> {
@@ -212,6 +214,8 @@ macro_rules! logic {
         |$x:ident| $f:expr, $formula:literal, $samples:expr
     ) => {
         $(#[$doc])*
+        ///
+        /// Domain: masks.
         #[extensor_derive::method]
         #[track_caller]
         pub fn $name($($argument: &Tensor),+) -> Result<Tensor> {

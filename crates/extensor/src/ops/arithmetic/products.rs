@@ -28,6 +28,7 @@ macro_rules! binary {
             $($field:ident: $setting:expr,)*
     ) => {
         $(#[$doc])*
+        #[doc = crate::ops::source::edges!($($field: $setting,)*)]
         #[extensor_derive::method]
         #[track_caller]
         pub fn $name($a: &Tensor, $b: &Tensor) -> Result<Tensor> {
@@ -36,6 +37,7 @@ macro_rules! binary {
 
         #[doc = concat!("The gradients of [`", stringify!($name), "`]: `", $derivative, "`, each in its operand's shape.")]
         #[track_caller]
+        #[extensor_derive::noted]
         pub fn $backward(grad_output: &Tensor, $a: &Tensor, $b: &Tensor) -> Result<(Tensor, Tensor)> {
             let output = husk(grad_output.shape(), grad_output.dtype())?;
             let [da, db] = backward_of(&$Op, grad_output, &[$a, $b], &output)?;

@@ -33,6 +33,9 @@ const OP: &str = "scaled_dot_product_attention";
 ///
 /// The weights are never stored: memory grows with `T` and `S`, not with their product.
 ///
+/// Conventions: a mask is true where a query may look at a key; causal: at the keys up to its own
+/// number, from the first on; a query that may look at nothing gives 0, with gradient 0.
+///
 /// ```
 /// use extensor::ops::AttentionOptions;
 /// use extensor::tensor;
@@ -93,6 +96,7 @@ pub fn scaled_dot_product_attention_with_logsumexp(
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[track_caller]
+#[extensor_derive::noted]
 pub fn scaled_dot_product_attention_backward(
     grad_output: &Tensor,
     [q, k, v]: [&Tensor; 3],

@@ -15,6 +15,9 @@ use smallvec::smallvec;
 ///
 /// `y[n, o, i] = bias[o] + Σ weight[o, c, t] · x[n, c, i·stride + t·dilation − padding]`
 ///
+/// Conventions: x is [images, channels, length], weight is [out, channels / groups, kernel]; padding is
+/// zeros that are multiplied like other numbers (0·∞ is NaN).
+///
 /// ```
 /// use extensor::ops::ConvOptions;
 /// use extensor::tensor;
@@ -40,6 +43,7 @@ pub fn conv1d<'a>(
 
 /// The gradients of [`conv1d`] for `x`, `weight` and `bias`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn conv1d_backward(
     grad_output: &Tensor,
     x: &Tensor,

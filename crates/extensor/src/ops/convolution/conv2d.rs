@@ -18,6 +18,10 @@ use smallvec::smallvec;
 /// over the channels `c` of the group that `o` is in and all of the kernel. Elements outside the
 /// image are zeros. With as many groups as channels, each channel is convolved by itself (depthwise).
 ///
+/// Conventions: x is [images, channels, height, width], weight is [out, channels / groups, kernel
+/// height, kernel width]; padding is zeros that are multiplied like other numbers (0·∞ is NaN); the
+/// output has at least one element along each axis, an empty batch is none of that.
+///
 /// ```
 /// use extensor::ops::ConvOptions;
 /// use extensor::tensor;
@@ -45,6 +49,7 @@ pub fn conv2d<'a>(
 
 /// The gradients of [`conv2d`] for `x`, `weight` and `bias`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn conv2d_backward(
     grad_output: &Tensor,
     x: &Tensor,

@@ -17,6 +17,10 @@ use smallvec::smallvec;
 /// `[channels, out / groups, kernel height, kernel width]`. The output's height is
 /// `(height − 1)·stride − 2·padding + (kernel − 1)·dilation + 1 + output_padding`.
 ///
+/// Conventions: x is [images, channels, height, width], weight is [channels, out / groups, kernel
+/// height, kernel width]; output_padding is less than the stride or the dilation; where a window's
+/// positions end, zeros are multiplied like other numbers (0·∞ is NaN).
+///
 /// ```
 /// use extensor::ops::ConvOptions;
 /// use extensor::tensor;
@@ -43,6 +47,7 @@ pub fn conv_transpose2d<'a>(
 
 /// The gradients of [`conv_transpose2d`] for `x`, `weight` and `bias`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn conv_transpose2d_backward(
     grad_output: &Tensor,
     x: &Tensor,

@@ -20,6 +20,9 @@ use smallvec::smallvec;
 /// The mask depends on the key and on the shape alone: it is the same on every machine. A dropped
 /// number gives 0, whatever it was.
 ///
+/// Conventions: the outputs are y and the mask of what is kept; a dropped number gives 0, whatever it
+/// was; where training is false y is x and the mask all true.
+///
 /// ```
 /// use extensor::ops::dropout;
 /// use extensor::{Key, Tensor, DType};
@@ -40,12 +43,16 @@ pub fn dropout(x: &Tensor, p: f64, key: Key) -> Result<(Tensor, Tensor)> {
 
 /// The gradient of [`dropout`]: `grad_output/(1 − p)` where the mask is true, 0 elsewhere.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn dropout_backward(grad_output: &Tensor, mask: &Tensor, p: f64) -> Result<Tensor> {
     backward_at(&EACH, grad_output, mask, p)
 }
 
 /// Drops each channel of `[N, C, H, W]` with probability `p` and scales the others by `1/(1 − p)`;
 /// returns the result and the mask of those kept, of shape `[N, C, 1, 1]`.
+///
+/// Conventions: the outputs are y and the mask of what is kept; a dropped number gives 0, whatever it
+/// was; where training is false y is x and the mask all true.
 ///
 /// ```
 /// use extensor::ops::dropout2d;
@@ -67,6 +74,7 @@ pub fn dropout2d(x: &Tensor, p: f64, key: Key) -> Result<(Tensor, Tensor)> {
 /// The gradient of [`dropout2d`]: `grad_output/(1 − p)` where the mask, of shape `[N, C, 1, 1]`, is
 /// true, 0 elsewhere.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn dropout2d_backward(grad_output: &Tensor, mask: &Tensor, p: f64) -> Result<Tensor> {
     backward_at(&CHANNELS, grad_output, mask, p)
 }

@@ -14,6 +14,8 @@ use smallvec::smallvec;
 
 /// `y = min(max(x, min), max)`; either bound may be left out. NaN stays NaN.
 ///
+/// Conventions: the gradient is 1 at the bounds; NaN stays NaN.
+///
 /// ```
 /// use extensor::ops::clip;
 /// use extensor::tensor;
@@ -34,6 +36,7 @@ pub fn clip(
 
 /// The gradient of [`clip`]: `grad_output` where `x` is between the bounds or at one, 0 elsewhere.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn clip_backward(
     grad_output: &Tensor,
     x: &Tensor,

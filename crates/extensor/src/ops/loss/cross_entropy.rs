@@ -16,6 +16,9 @@ use extensor_kernels::reduce::{Targets, class_gradients, class_losses, slice_mea
 /// probabilities `t`, in a float dtype and of the logits' shape. With `label_smoothing` of them `t` is
 /// mixed with `1/C` for every class. A mean divides by the number of losses.
 ///
+/// Conventions: logits are [N, C], \[C\] or [N, C, d1, …]; a mean is over the losses; probabilities of 0
+/// make any logit's part 0.
+///
 /// ```
 /// use extensor::ops::{CrossEntropyOptions, Reduce};
 /// use extensor::tensor;
@@ -40,6 +43,7 @@ pub fn cross_entropy(
 /// probabilities add up to 1; for targets that are probabilities `−(1 − label_smoothing)·ln p`; each
 /// times `grad_output`, over the number of losses for a mean.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn cross_entropy_backward(
     grad_output: &Tensor,
     logits: &Tensor,

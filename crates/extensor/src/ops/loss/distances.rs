@@ -45,6 +45,7 @@ pub fn mean_squared_error(
 /// The gradients of [`mean_squared_error`]: `(2·(x − t), −2·(x − t))`, times `grad_output`, over the
 /// number of elements for a mean.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn mean_squared_error_backward(
     grad_output: &Tensor,
     predictions: &Tensor,
@@ -91,6 +92,8 @@ impl Loss for MeanSquaredError {
 
 /// `|x − t|`, reduced.
 ///
+/// Conventions: the gradient is 0 where x = t.
+///
 /// ```
 /// use extensor::ops::{Reduce, mean_absolute_error};
 /// use extensor::tensor;
@@ -111,6 +114,7 @@ pub fn mean_absolute_error(
 /// The gradients of [`mean_absolute_error`]: the sign of `x − t`, and of `t − x`, times `grad_output`,
 /// over the number of elements for a mean; 0 where both are equal.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn mean_absolute_error_backward(
     grad_output: &Tensor,
     predictions: &Tensor,
@@ -174,6 +178,8 @@ impl Loss for MeanAbsoluteError {
 /// With `d = x − t`: `½d²/beta` where `|d| < beta`, `|d| − ½beta` elsewhere, reduced. With `beta = 0`
 /// it is `|d|`.
 ///
+/// Conventions: beta = 0 gives |x − t|, with gradient 0 where x = t.
+///
 /// ```
 /// use extensor::ops::{Reduce, SmoothL1Options};
 /// use extensor::tensor;
@@ -198,6 +204,7 @@ pub fn smooth_l1_loss(
 /// The gradients of [`smooth_l1_loss`]: `d/beta` where `|d| < beta`, the sign of `d` elsewhere, times
 /// `grad_output`, over the number of elements for a mean; and that negated.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn smooth_l1_loss_backward(
     grad_output: &Tensor,
     predictions: &Tensor,
@@ -312,6 +319,7 @@ pub fn huber_loss(
 /// The gradients of [`huber_loss`]: `d` held within ±`delta`, times `grad_output`, over the number of
 /// elements for a mean; and that negated.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn huber_loss_backward(
     grad_output: &Tensor,
     predictions: &Tensor,

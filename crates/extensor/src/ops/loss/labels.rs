@@ -7,6 +7,8 @@ use extensor_derive::method;
 
 /// `max(0, 1 − x·t)`, reduced, for targets −1 and 1, which are constants.
 ///
+/// Conventions: the gradient is 0 where x·t = 1; targets are constants.
+///
 /// ```
 /// use extensor::ops::{Reduce, hinge_loss};
 /// use extensor::tensor;
@@ -23,6 +25,7 @@ pub fn hinge_loss(predictions: &Tensor, targets: &Tensor, reduction: Reduce) -> 
 /// The gradient of [`hinge_loss`] for the predictions: `−t` where `x·t < 1`, 0 elsewhere, times
 /// `grad_output`, over the number of elements for a mean.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn hinge_loss_backward(
     grad_output: &Tensor,
     predictions: &Tensor,
@@ -89,6 +92,9 @@ impl Loss for Hinge {
 /// `(alpha·t + (1 − alpha)(1 − t))·(1 − q)^gamma` times the loss of
 /// [`binary_cross_entropy_with_logits`], reduced. The labels, 0 and 1, are constants.
 ///
+/// Domain: targets from 0 to 1.
+/// Conventions: targets are constants.
+///
 /// ```
 /// use extensor::ops::{FocalOptions, Reduce};
 /// use extensor::tensor;
@@ -110,6 +116,7 @@ pub fn focal_loss(
 
 /// The gradient of [`focal_loss`] for the logits.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn focal_loss_backward(
     grad_output: &Tensor,
     logits: &Tensor,

@@ -20,6 +20,10 @@ const LEAST_LOG: f64 = -100.0;
 /// `−(t·ln x + (1 − t)·ln(1 − x))`, reduced, for probabilities `x`. A logarithm below −100 counts as
 /// −100, so that a certain prediction that is wrong has a finite loss.
 ///
+/// Domain: predictions from 0 to 1.
+/// Conventions: a logarithm below −100 counts as −100; where x(1 − x) is 0 the derivative uses 1e-10,
+/// and stays finite.
+///
 /// ```
 /// use extensor::ops::{Reduce, binary_cross_entropy};
 /// use extensor::tensor;
@@ -41,6 +45,7 @@ pub fn binary_cross_entropy(
 /// `grad_output`, over the number of elements for a mean. Where `x(1 − x)` is 0 it uses 1e-10, and
 /// stays finite.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn binary_cross_entropy_backward(
     grad_output: &Tensor,
     predictions: &Tensor,
@@ -153,6 +158,7 @@ pub fn binary_cross_entropy_with_logits(
 /// The gradients of [`binary_cross_entropy_with_logits`]: `(1/(1 + e⁻ˣ) − t, −x)`, times
 /// `grad_output`, over the number of elements for a mean.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn binary_cross_entropy_with_logits_backward(
     grad_output: &Tensor,
     logits: &Tensor,
@@ -210,6 +216,9 @@ impl Loss for BinaryCrossEntropyWithLogits {
 /// `t·(ln t − x)`, reduced, for logarithms of probabilities `x` and probabilities `t`; 0 where `t` is
 /// 0. The mean is over all elements.
 ///
+/// Domain: targets from 0 up.
+/// Conventions: 0 where t = 0; the logarithm in the derivative is that of 1e-10 there.
+///
 /// ```
 /// use extensor::ops::{Reduce, kl_divergence};
 /// use extensor::tensor;
@@ -231,6 +240,7 @@ pub fn kl_divergence(
 /// The gradients of [`kl_divergence`]: `(−t, ln t + 1 − x)`, times `grad_output`, over the number of
 /// elements for a mean. Where `t` is 0 the logarithm is that of 1e-10, and the gradient finite.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn kl_divergence_backward(
     grad_output: &Tensor,
     log_predictions: &Tensor,

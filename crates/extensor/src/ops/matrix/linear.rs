@@ -13,6 +13,8 @@ use smallvec::{SmallVec, smallvec};
 /// A layer of a network, `y = x·weightᵀ + bias`, with `weight` of shape `[out, in]`, for `x` with
 /// any number of axes before the last.
 ///
+/// Conventions: weight is [out, in]; x may have any axes before the last.
+///
 /// ```
 /// use extensor::ops::linear;
 /// use extensor::tensor;
@@ -37,6 +39,7 @@ pub fn linear<'a>(
 
 /// The gradients of [`linear`] for `x`, `weight` and `bias`: `(g·weight, gᵀ·x, Σ g)`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn linear_backward(
     grad_output: &Tensor,
     x: &Tensor,

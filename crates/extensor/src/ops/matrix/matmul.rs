@@ -17,6 +17,9 @@ use smallvec::smallvec;
 /// two dimensions the last two are the matrices' and those before broadcast. Whole numbers wrap
 /// around.
 ///
+/// Conventions: a vector is a row on the left and a column on the right, and its axis is dropped;
+/// leading axes broadcast; whole numbers wrap around.
+///
 /// ```
 /// use extensor::ops::matmul;
 /// use extensor::tensor;
@@ -33,6 +36,7 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 /// The gradients of [`matmul`]: `(g·bᵀ, aᵀ·g)`, each summed to its operand's shape.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn matmul_backward(grad_output: &Tensor, a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor)> {
     pair(&MatMul, grad_output, a, b)
 }

@@ -12,6 +12,8 @@ use smallvec::smallvec;
 
 /// The inner product of two vectors, `y = Σ aᵢbᵢ`.
 ///
+/// Conventions: of no elements: 0.
+///
 /// ```
 /// use extensor::ops::dot;
 /// use extensor::tensor;
@@ -26,6 +28,7 @@ pub fn dot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 /// The gradients of [`dot`]: `(g·b, g·a)`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn dot_backward(grad_output: &Tensor, a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor)> {
     pair(&Dot, grad_output, a, b)
 }
@@ -47,6 +50,7 @@ pub fn outer(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 /// The gradients of [`outer`]: `(g·b, gᵀ·a)`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn outer_backward(grad_output: &Tensor, a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor)> {
     pair(&Outer, grad_output, a, b)
 }

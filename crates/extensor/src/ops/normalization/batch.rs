@@ -60,6 +60,11 @@ options! {
 /// The variance of a single number is 0. An empty batch has no mean and no variance (they are NaN),
 /// and leaves given running statistics as they are.
 ///
+/// Conventions: also returned, and not differentiated: the next running mean and variance (that of a
+/// sample), and the mean and 1/√(variance + eps) that were used; a single number has variance 0; an
+/// empty batch has mean and variance NaN, and leaves given statistics as they are; where √(variance +
+/// eps) is 0, 1e-10 stands for it.
+///
 /// ```
 /// use extensor::ops::BatchNormOptions;
 /// use extensor::tensor;
@@ -103,6 +108,7 @@ pub fn batch_norm2d(
 /// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))·rstd, Σ g·x̂, Σ g)` with `gγ = grad_output·gamma` in training;
 /// otherwise the first is `gγ·rstd`. Of the options only that is read.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn batch_norm2d_backward(
     grad_output: &Tensor,
     x: &Tensor,

@@ -14,6 +14,9 @@ use extensor_derive::method;
 /// variance over each of `num_groups` groups of neighbouring channels; `gamma` and `beta` have shape
 /// `[C]`, and may be left out.
 ///
+/// Conventions: the variance is that of all numbers (divided by n), in two passes; where √(variance +
+/// eps) is 0, 1e-10 stands for it.
+///
 /// ```
 /// use extensor::ops::group_norm;
 /// use extensor::tensor;
@@ -40,6 +43,7 @@ pub fn group_norm<'a>(
 /// The gradients of [`group_norm`] for `x`, `gamma` and `beta`:
 /// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))/√(variance + eps), Σ g·x̂, Σ g)`, where `gγ = grad_output·gamma`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn group_norm_backward<'a>(
     grad_output: &Tensor,
     x: &Tensor,
@@ -53,6 +57,9 @@ pub fn group_norm_backward<'a>(
 
 /// `y = (x − mean)/√(variance + eps)·gamma + beta` for `x` of shape `[N, C, …]`, with mean and
 /// variance over each channel of each image; `gamma` and `beta` have shape `[C]`, and may be left out.
+///
+/// Conventions: the variance is that of all numbers (divided by n), in two passes; where √(variance +
+/// eps) is 0, 1e-10 stands for it.
 ///
 /// ```
 /// use extensor::ops::instance_norm;
@@ -77,6 +84,7 @@ pub fn instance_norm<'a>(
 /// The gradients of [`instance_norm`] for `x`, `gamma` and `beta`:
 /// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))/√(variance + eps), Σ g·x̂, Σ g)`, where `gγ = grad_output·gamma`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn instance_norm_backward<'a>(
     grad_output: &Tensor,
     x: &Tensor,

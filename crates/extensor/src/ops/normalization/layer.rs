@@ -16,6 +16,9 @@ const SHAPE: Parameter = required("normalized_shape", "the sizes of the last axe
 /// `y = (x − mean)/√(variance + eps)·gamma + beta`, with mean and variance over the last axes, whose
 /// sizes are `normalized_shape`; `gamma` and `beta` have that shape, and may be left out.
 ///
+/// Conventions: the variance is that of all numbers (divided by n), in two passes; where √(variance +
+/// eps) is 0, 1e-10 stands for it.
+///
 /// ```
 /// use extensor::ops::layer_norm;
 /// use extensor::tensor;
@@ -43,6 +46,7 @@ pub fn layer_norm<'a>(
 /// The gradients of [`layer_norm`] for `x`, `gamma` and `beta`:
 /// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))/√(variance + eps), Σ g·x̂, Σ g)`, where `gγ = grad_output·gamma`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn layer_norm_backward<'a>(
     grad_output: &Tensor,
     x: &Tensor,
@@ -62,6 +66,8 @@ pub fn layer_norm_backward<'a>(
 
 /// `y = x/√(mean(x²) + eps)·gamma`, with the mean over the last axes, whose sizes are
 /// `normalized_shape`; `gamma` has that shape, and may be left out.
+///
+/// Conventions: where √(mean(x²) + eps) is 0, 1e-10 stands for it.
 ///
 /// ```
 /// use extensor::ops::rms_norm;
@@ -86,6 +92,7 @@ pub fn rms_norm<'a>(
 /// The gradients of [`rms_norm`] for `x` and `gamma`:
 /// `((gγ − x̂·mean(gγ·x̂))/√(mean(x²) + eps), Σ g·x̂)`, where `gγ = grad_output·gamma`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn rms_norm_backward<'a>(
     grad_output: &Tensor,
     x: &Tensor,

@@ -17,6 +17,8 @@ use smallvec::smallvec;
 /// The average of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`; windows may
 /// reach over the edges. The places there count, as zeros.
 ///
+/// Conventions: padding counts, as zeros.
+///
 /// ```
 /// use extensor::tensor;
 /// let x = tensor([[[1.0, 5.0, 2.0, 0.0], [2.0, 4.0, 8.0, 6.0]]]);
@@ -31,6 +33,7 @@ pub fn avgpool2d(x: &Tensor, options: impl Into<PoolOptions>) -> Result<Tensor> 
 
 /// The gradient of [`avgpool2d`] for an input of `input_shape`: each window's share, added up.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn avgpool2d_backward(
     grad_output: &Tensor,
     input_shape: &[usize],
@@ -57,12 +60,15 @@ pub fn global_avgpool2d(x: &Tensor) -> Result<Tensor> {
 
 /// The gradient of [`global_avgpool2d`] for an input of `input_shape`: `g/(H·W)` everywhere.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn global_avgpool2d_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     pull(&GlobalAvgPool2d, grad_output, input_shape)
 }
 
 /// The averages of windows that cover each plane as evenly as possible, `output_size` of them:
 /// window number `i` of `n` along an axis of size `s` goes from `⌊i·s/n⌋` to `⌈(i + 1)·s/n⌉`.
+///
+/// Conventions: window i of n along an axis of size s goes from ⌊i·s/n⌋ to ⌈(i + 1)·s/n⌉.
 ///
 /// ```
 /// use extensor::tensor;
@@ -81,6 +87,7 @@ pub fn adaptive_avgpool2d(x: &Tensor, output_size: impl Into<Pair>) -> Result<Te
 /// The gradient of [`adaptive_avgpool2d`] for an input of `input_shape`: each window's share, added
 /// up.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn adaptive_avgpool2d_backward(
     grad_output: &Tensor,
     input_shape: &[usize],

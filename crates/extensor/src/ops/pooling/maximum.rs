@@ -17,6 +17,9 @@ use smallvec::smallvec;
 /// The largest number of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`; windows may
 /// reach over the edges, where there is nothing.
 ///
+/// Conventions: of several equal numbers the first, row by row, has the gradient; NaN in a window gives
+/// NaN; padding is never the largest; also returned: where in its plane each result is.
+///
 /// ```
 /// use extensor::tensor;
 /// let x = tensor([[[1.0, 5.0, 2.0, 0.0], [3.0, 4.0, 8.0, 8.0]]]);
@@ -64,6 +67,7 @@ pub fn maxpool2d_with_indices(
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[track_caller]
+#[extensor_derive::noted]
 pub fn maxpool2d_backward(
     grad_output: &Tensor,
     indices: &Tensor,

@@ -85,6 +85,8 @@ macro_rules! extreme {
         $name:ident, $backward:ident, $Op:ident: $kernel:path, $which:ident, $formula:literal, $sign:literal
     ) => {
         $(#[$doc])*
+        ///
+        /// Conventions: ties share the gradient equally; NaN gives NaN; an empty axis is an error.
         #[extensor_derive::method]
         #[track_caller]
         pub fn $name(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
@@ -93,6 +95,7 @@ macro_rules! extreme {
 
         #[doc = concat!("The gradient of [`", stringify!($name), "`]: `grad_output`, shared equally among all elements equal to the result.")]
         #[track_caller]
+        #[extensor_derive::noted]
         pub fn $backward(
             grad_output: &Tensor,
             x: &Tensor,
@@ -209,6 +212,8 @@ const AXIS: Parameter = Parameter {
 macro_rules! position {
     ($(#[$doc:meta])* $name:ident, $Op:ident: $which:ident, $formula:literal) => {
         $(#[$doc])*
+        ///
+        /// Conventions: the first of several; the first NaN if there is one; an empty axis is an error.
         #[extensor_derive::method]
         #[track_caller]
         pub fn $name(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
@@ -361,6 +366,9 @@ fn truth(x: &Tensor) -> Result<Tensor> {
 macro_rules! quantifier {
     ($(#[$doc:meta])* $name:ident, $Op:ident: $kernel:path, $formula:literal, $conventions:literal) => {
         $(#[$doc])*
+        ///
+        /// Domain: masks, and numbers, which are true where they are not 0.
+        #[doc = crate::ops::source::edges!(conventions: $conventions,)]
         #[extensor_derive::method]
         #[track_caller]
         pub fn $name(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {

@@ -357,6 +357,8 @@ pub(super) fn bad_masks(bad: &mut Bad) {
 /// rounded once, `f64` in a tree. Whole numbers wrap around. The result has the same bits for any
 /// number of threads and any layout of the same values, as with every reduction.
 ///
+/// Conventions: 0 over an empty axis; whole numbers wrap around.
+///
 /// ```
 /// use extensor::{over, tensor};
 /// let x = tensor([[1.0, 2.0], [3.0, 4.0]]);
@@ -373,6 +375,7 @@ pub fn sum(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
 
 /// The gradient of [`sum`]: `grad_output` for every term. A broadcast view: no memory is written.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn sum_backward(
     grad_output: &Tensor,
     input_shape: &[usize],
@@ -421,6 +424,8 @@ impl Rule for Sum {
 
 /// `y = Σ x / n` over the axes, summed as [`sum`] does and rounded once; NaN over an empty one.
 ///
+/// Conventions: NaN over an empty axis.
+///
 /// ```
 /// use extensor::ops::mean;
 /// use extensor::tensor;
@@ -436,6 +441,7 @@ pub fn mean(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
 
 /// The gradient of [`mean`]: `grad_output / n` for every term. A broadcast view.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn mean_backward(
     grad_output: &Tensor,
     input_shape: &[usize],

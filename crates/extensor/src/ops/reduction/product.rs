@@ -17,6 +17,8 @@ use extensor_kernels::reduce;
 /// `f16`, `bf16` and `f32` are multiplied in `f64` and rounded once. A product is 0, infinite or NaN
 /// only if its true value is, whatever its parts do on the way. Whole numbers wrap around.
 ///
+/// Conventions: 1 over an empty axis; whole numbers wrap around.
+///
 /// ```
 /// use extensor::ops::prod;
 /// use extensor::tensor;
@@ -33,6 +35,7 @@ pub fn prod(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
 /// The gradient of [`prod`]: the product of all the other elements, times `grad_output`, from input
 /// and output; right with any number of zeros.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn prod_backward(
     grad_output: &Tensor,
     x: &Tensor,

@@ -17,6 +17,8 @@ use smallvec::smallvec;
 /// The product so far is kept in more precision than the results, as with
 /// [`cumsum`](crate::ops::cumsum). Whole numbers wrap around.
 ///
+/// Conventions: whole numbers wrap around.
+///
 /// ```
 /// use extensor::ops::cumprod;
 /// use extensor::tensor;
@@ -33,6 +35,7 @@ pub fn cumprod(x: &Tensor, axis: i64) -> Result<Tensor> {
 /// The gradient of [`cumprod`]: for each element the sum of `grad_output` times the products it is
 /// a factor of, without it. Nothing is divided: it is right with any number of zeros.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn cumprod_backward(grad_output: &Tensor, x: &Tensor, axis: i64) -> Result<Tensor> {
     let output = husk(grad_output.shape(), grad_output.dtype())?;
     let [grad] = backward_of(&Cumprod { axis }, grad_output, &[x], &output)?;

@@ -17,6 +17,8 @@ use smallvec::smallvec;
 /// The sum so far is kept in more precision than the results: `f64` for narrower types, `f64` with
 /// its rounding errors for `f64`. Whole numbers wrap around.
 ///
+/// Conventions: whole numbers wrap around.
+///
 /// ```
 /// use extensor::ops::cumsum;
 /// use extensor::tensor;
@@ -33,6 +35,7 @@ pub fn cumsum(x: &Tensor, axis: i64) -> Result<Tensor> {
 
 /// The gradient of [`cumsum`]: the running sum of `grad_output` from the other end.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn cumsum_backward(grad_output: &Tensor, axis: i64) -> Result<Tensor> {
     let reverse = false;
     let x = husk(grad_output.shape(), grad_output.dtype())?;

@@ -94,6 +94,8 @@ fn bad_spread(bad: &mut Bad) {
 
 /// `y = Σ (x − mean)² / (n − ddof)` over the axes, in two passes; NaN where `n <= ddof`.
 ///
+/// Conventions: NaN where n <= ddof.
+///
 /// ```
 /// use extensor::ops::variance;
 /// use extensor::tensor;
@@ -110,6 +112,7 @@ pub fn variance(x: &Tensor, axis: impl Into<Over>, ddof: usize) -> Result<Tensor
 
 /// The gradient of [`variance`]: `2(x − mean)/(n − ddof)`, times `grad_output`.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn variance_backward(
     grad_output: &Tensor,
     x: &Tensor,
@@ -166,6 +169,9 @@ impl Rule for Variance {
 
 /// `y = √variance` over the axes; NaN where `n <= ddof`.
 ///
+/// Domain: numbers that are not all equal.
+/// Conventions: NaN where n <= ddof; where y is 0 the derivative uses 1e-10, and stays finite.
+///
 /// ```
 /// use extensor::ops::std;
 /// use extensor::tensor;
@@ -181,6 +187,7 @@ pub fn std(x: &Tensor, axis: impl Into<Over>, ddof: usize) -> Result<Tensor> {
 /// The gradient of [`std()`]: `(x − mean)/((n − ddof)·y)`, times `grad_output`, from input and output.
 /// Where `y` is 0 it uses 1e-10, and stays finite.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn std_backward(
     grad_output: &Tensor,
     x: &Tensor,
@@ -256,6 +263,9 @@ impl Rule for Std {
 
 /// `y = √(Σ x²)` over the axes: the Euclidean norm, right wherever its own value can be represented.
 ///
+/// Domain: numbers that are not all 0.
+/// Conventions: the derivative at 0 is 0.
+///
 /// ```
 /// use extensor::ops::norm;
 /// use extensor::tensor;
@@ -270,6 +280,7 @@ pub fn norm(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
 
 /// The gradient of [`norm`]: `x/y`, times `grad_output`, from input and output. At 0 it is 0.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn norm_backward(
     grad_output: &Tensor,
     x: &Tensor,
@@ -333,6 +344,8 @@ impl Rule for Norm {
 
 /// `y = ln Σ eˣ` over the axes, from the differences to the largest; −∞ over an empty one.
 ///
+/// Conventions: −∞ over an empty axis; infinities of one sign share the gradient equally.
+///
 /// ```
 /// use extensor::ops::logsumexp;
 /// use extensor::tensor;
@@ -351,6 +364,7 @@ pub fn logsumexp(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
 /// It is made from the input alone: `e^(x − y)` would have the rounding error of `y`, which for
 /// large numbers is that of many units, in its exponent.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn logsumexp_backward(
     grad_output: &Tensor,
     x: &Tensor,

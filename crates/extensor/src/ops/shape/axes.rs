@@ -12,6 +12,8 @@ use smallvec::{SmallVec, smallvec};
 
 /// `x` without the given axes, which must have size 1; `None`: without all such axes. A view.
 ///
+/// Conventions: no axes: all of size 1 go; a view.
+///
 /// ```
 /// use extensor::ops::squeeze;
 /// use extensor::tensor;
@@ -29,6 +31,7 @@ pub fn squeeze(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
 
 /// The gradient of [`squeeze`]: `grad_output` in the input's shape.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn squeeze_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     refill("squeeze_backward", grad_output, input_shape)
 }
@@ -123,6 +126,8 @@ impl Operation for Squeeze {
 /// `x` with new axes of size 1 at the given places of the result: `0` or `-1`, or `[0, 2]` for
 /// several. A view.
 ///
+/// Conventions: axes are counted in the result; a view.
+///
 /// ```
 /// use extensor::ops::expand_dims;
 /// use extensor::tensor;
@@ -140,6 +145,7 @@ pub fn expand_dims(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
 
 /// The gradient of [`expand_dims`]: `grad_output` in the input's shape.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn expand_dims_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     refill("expand_dims_backward", grad_output, input_shape)
 }
@@ -238,6 +244,8 @@ impl Operation for ExpandDims {
 /// `x` with the axes from `start_axis` to `end_axis`, both included, as one; a scalar becomes a
 /// vector of one element. A view where strides allow, as with [`reshape`](crate::ops::reshape).
 ///
+/// Conventions: a view where strides allow; a scalar becomes a vector.
+///
 /// ```
 /// use extensor::ops::flatten;
 /// use extensor::{DType, Tensor};
@@ -255,6 +263,7 @@ pub fn flatten(x: &Tensor, start_axis: i64, end_axis: i64) -> Result<Tensor> {
 
 /// The gradient of [`flatten`]: `grad_output` in the input's shape.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn flatten_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     refill("flatten_backward", grad_output, input_shape)
 }
@@ -269,7 +278,7 @@ impl Flatten {
     pub(crate) const RECORD: &'static Record = &Record {
         name: "flatten",
         family: Family::Shape,
-        formula: "y = x with the axes start_axis ..= end_axis as one",
+        formula: "y = x with the axes from start_axis to end_axis as one",
         derivative: "g in the shape of x",
         conventions: "a view where strides allow; a scalar becomes a vector",
         backward: "flatten_backward(grad_output, input_shape)",

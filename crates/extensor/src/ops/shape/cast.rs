@@ -23,6 +23,10 @@ use smallvec::smallvec;
 ///
 /// Only a cast from float to float has a derivative.
 ///
+/// Domain: from a float type to a float type, for a derivative.
+/// Conventions: rounds once, to nearest even; float to whole number: towards 0 and saturating, NaN to
+/// 0; whole number to whole number: the low bits; to bool: not 0.
+///
 /// ```
 /// use extensor::ops::cast;
 /// use extensor::{DType, tensor};
@@ -39,6 +43,7 @@ pub fn cast(x: &Tensor, dtype: DType) -> Result<Tensor> {
 
 /// The gradient of [`cast`]: `grad_output` in the dtype of the input.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn cast_backward(grad_output: &Tensor, input_dtype: DType) -> Result<Tensor> {
     let x = husk(grad_output.shape(), input_dtype)?;
     let dtype = grad_output.dtype();

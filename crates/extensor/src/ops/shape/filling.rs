@@ -15,6 +15,8 @@ use smallvec::{SmallVec, smallvec};
 /// `x` repeated `repeats[i]` times along axis `i`. Where `x` has more axes than there are numbers,
 /// the first axes are not repeated; where it has fewer, it gets new leading axes.
 ///
+/// Conventions: numbers and axes are matched from the last on.
+///
 /// ```
 /// use extensor::ops::tile;
 /// use extensor::tensor;
@@ -32,6 +34,7 @@ pub fn tile(x: &Tensor, repeats: impl Integers) -> Result<Tensor> {
 
 /// The gradient of [`tile`]: `grad_output` summed over the repetitions.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn tile_backward(
     grad_output: &Tensor,
     input_shape: &[usize],
@@ -160,6 +163,7 @@ pub fn pad(x: &Tensor, pads: impl AsRef<[(i64, i64)]>, value: f64) -> Result<Ten
 
 /// The gradient of [`pad`]: the part of `grad_output` that `x` became. A view.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn pad_backward(
     grad_output: &Tensor,
     input_shape: &[usize],

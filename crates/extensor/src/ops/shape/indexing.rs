@@ -58,6 +58,9 @@ pub(crate) fn slice_of(positions: &Tensor) -> &[i64] {
 /// `y[…, j, …] = x[…, index[…, j, …], …]`: for each element of the result the position along `axis`.
 /// `index` has as many axes as `x`, and along the others at most its sizes.
 ///
+/// Domain: 0 <= index < size of the axis.
+/// Conventions: what is picked several times gets the sum, taken in row-major order.
+///
 /// ```
 /// use extensor::ops::gather;
 /// use extensor::tensor;
@@ -74,6 +77,7 @@ pub fn gather(x: &Tensor, index: &Tensor, axis: i64) -> Result<Tensor> {
 
 /// The gradient of [`gather`] for `x`: each element of `grad_output` added where it was picked.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn gather_backward(
     grad_output: &Tensor,
     index: &Tensor,
@@ -184,6 +188,9 @@ impl Operation for Gather {
 /// `y[o…, j…, i…] = x[o…, index[j…], i…]`: rows of `x` along `axis`, as listed; the axes of `index`
 /// take the place of that axis.
 ///
+/// Domain: 0 <= index < size of the axis.
+/// Conventions: what is taken several times gets the sum, taken in row-major order.
+///
 /// ```
 /// use extensor::ops::take;
 /// use extensor::tensor;
@@ -200,6 +207,7 @@ pub fn take(x: &Tensor, index: &Tensor, axis: i64) -> Result<Tensor> {
 
 /// The gradient of [`take`] for `x`: each row of `grad_output` added where it was taken.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn take_backward(
     grad_output: &Tensor,
     index: &Tensor,
@@ -310,6 +318,9 @@ impl Operation for Take {
 
 /// `y[j…] = weight[index[j…]]`: the row of a table for each index.
 ///
+/// Domain: 0 <= index < rows of the table.
+/// Conventions: a row read several times gets the sum, taken in row-major order.
+///
 /// ```
 /// use extensor::ops::embedding;
 /// use extensor::tensor;
@@ -327,6 +338,7 @@ pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
 
 /// The gradient of [`embedding`] for the table: each row of `grad_output` added to its row's.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn embedding_backward(
     grad_output: &Tensor,
     index: &Tensor,

@@ -31,6 +31,7 @@ pub fn concatenate(tensors: &[impl Borrow<Tensor>], axis: i64) -> Result<Tensor>
 /// The gradients of [`concatenate`], for tensors of these sizes along the axis: the parts of
 /// `grad_output`. Views.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn concatenate_backward(
     grad_output: &Tensor,
     sizes: &[usize],
@@ -205,6 +206,7 @@ pub fn stack(tensors: &[impl Borrow<Tensor>], axis: i64) -> Result<Tensor> {
 
 /// The gradients of [`stack`]: the layers of `grad_output`. Views.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn stack_backward(grad_output: &Tensor, axis: i64) -> Result<Vec<Tensor>> {
     let at = axis_index("stack_backward", axis, grad_output.ndim())?;
     let mut shape = grad_output.shape().clone();

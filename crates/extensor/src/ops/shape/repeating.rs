@@ -30,6 +30,7 @@ pub fn repeat(x: &Tensor, repeats: impl Integers, axis: i64) -> Result<Tensor> {
 
 /// The gradient of [`repeat`]: `grad_output` summed over the copies of each element.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn repeat_backward(
     grad_output: &Tensor,
     input_shape: &[usize],
@@ -173,6 +174,8 @@ impl Operation for Repeat {
 /// `y[i] = x[i − shift]` along each of `axes`, round the ends: `shifts` holds one number for all of
 /// them, or one for each.
 ///
+/// Conventions: the shifts of an axis that is named several times add up.
+///
 /// ```
 /// use extensor::ops::roll;
 /// use extensor::tensor;
@@ -189,6 +192,7 @@ pub fn roll(x: &Tensor, shifts: impl Integers, axes: impl Integers) -> Result<Te
 
 /// The gradient of [`roll`]: `grad_output` turned back.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn roll_backward(
     grad_output: &Tensor,
     shifts: impl Integers,

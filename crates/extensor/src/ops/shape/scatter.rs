@@ -23,6 +23,9 @@ use std::ops::AddAssign;
 /// Repeated positions add up, in row-major order of `index`, whatever the number of threads; `f16`
 /// and `bf16` are summed in `f32` and rounded once; whole numbers wrap around.
 ///
+/// Domain: 0 <= index < size of the axis.
+/// Conventions: repeated positions add up in row-major order.
+///
 /// ```
 /// use extensor::ops::scatter_add;
 /// use extensor::tensor;
@@ -40,6 +43,7 @@ pub fn scatter_add(x: &Tensor, index: &Tensor, source: &Tensor, axis: i64) -> Re
 /// The gradients of [`scatter_add`] for `x` and `source`: `grad_output`, and what is gathered from it
 /// (0 for elements of `source` beyond the sizes of `index`).
 #[track_caller]
+#[extensor_derive::noted]
 pub fn scatter_add_backward(
     grad_output: &Tensor,
     index: &Tensor,
@@ -64,7 +68,7 @@ impl ScatterAdd {
     pub(crate) const RECORD: &'static Record = &Record {
         name: "scatter_add",
         family: Family::Shape,
-        formula: "y = x; y[…, index[…, j, …], …] += source[…, j, …]",
+        formula: "y = x, then y[…, index[…, j, …], …] += source[…, j, …]",
         derivative: "(g, g[…, index[…, j, …], …])",
         domain: "0 <= index < size of the axis",
         conventions: "repeated positions add up in row-major order",
@@ -304,6 +308,8 @@ fn listed_once(x: &Tensor, index: &Tensor, axis: usize) -> Option<Tensor> {
 }
 
 /// For each index a row of `num_classes` numbers: 1 at the index, 0 elsewhere.
+///
+/// Domain: 0 <= index < num_classes.
 ///
 /// ```
 /// use extensor::ops::one_hot;

@@ -15,6 +15,8 @@ use smallvec::smallvec;
 /// ends, `None` stands for the end that the step comes from or goes to, and a negative step goes
 /// backwards. A view.
 ///
+/// Conventions: positions are Python's; a view.
+///
 /// ```
 /// use extensor::ops::slice;
 /// use extensor::tensor;
@@ -38,6 +40,7 @@ pub fn slice(
 
 /// The gradient of [`slice()`]: `grad_output` where the elements came from, 0 elsewhere.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn slice_backward(
     grad_output: &Tensor,
     input_shape: &[usize],
@@ -232,6 +235,8 @@ fn spread(grad: &Tensor, shape: &Shape, taken: &Taken) -> Result<Tensor> {
 
 /// The elements in reverse order along the given axes (`None`: all). A view.
 ///
+/// Conventions: a view.
+///
 /// ```
 /// use extensor::ops::flip;
 /// use extensor::tensor;
@@ -248,6 +253,7 @@ pub fn flip(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
 
 /// The gradient of [`flip`]: `grad_output` flipped back. A view.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn flip_backward(grad_output: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
     let x = husk(grad_output.shape(), grad_output.dtype())?;
     let op = Flip { axes: axes.into() };

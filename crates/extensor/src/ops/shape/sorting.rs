@@ -78,6 +78,10 @@ fn bad_sorts(bad: &mut crate::ops::samples::Bad) {
 /// Equal elements keep their order, in both directions; −0 equals 0. NaN counts as larger than every
 /// number: it is last in ascending order and first in descending.
 ///
+/// Domain: at ties the order of equal elements is kept.
+/// Conventions: equal elements keep their order, in both directions; −0 equals 0; NaN is larger than
+/// every number, so last in ascending order and first in descending.
+///
 /// ```
 /// use extensor::ops::Order;
 /// use extensor::tensor;
@@ -132,6 +136,7 @@ pub enum Order {
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[track_caller]
+#[extensor_derive::noted]
 pub fn sort_backward(grad_output: &Tensor, indices: &Tensor, axis: i64) -> Result<Tensor> {
     let op = "sort_backward";
     if indices.shape() != grad_output.shape() {
@@ -226,6 +231,9 @@ impl Operation for Sort {
 /// The positions along `axis` of the elements in the given order, as `i64`; equal ones are as in
 /// [`sort`].
 ///
+/// Conventions: equal elements keep their order, in both directions; −0 equals 0; NaN is larger than
+/// every number, so last in ascending order and first in descending.
+///
 /// ```
 /// use extensor::ops::Order;
 /// use extensor::tensor;
@@ -295,6 +303,9 @@ impl Operation for ArgSort {
 /// in ascending order, and leave it so, as `i64`: before equal elements, or `right` of them.
 ///
 /// The order is that of [`sort`]. Where `x` is not sorted the positions mean nothing.
+///
+/// Domain: x in ascending order.
+/// Conventions: with right, how many are not above it; the order is that of sort.
 ///
 /// ```
 /// use extensor::ops::Side;

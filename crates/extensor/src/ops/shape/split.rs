@@ -44,6 +44,8 @@ sections_from!(i32, i64, usize);
 
 /// `x` cut along `axis` into equal parts, or into parts of given sizes. The parts are views.
 ///
+/// Conventions: the parts are views.
+///
 /// ```
 /// use extensor::ops::split;
 /// use extensor::tensor;
@@ -63,6 +65,7 @@ pub fn split(x: &Tensor, sections: impl Into<Sections>, axis: i64) -> Result<Vec
 
 /// The gradient of [`split`], from those for each part: they are joined again.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn split_backward(grad_outputs: &[impl Borrow<Tensor>], axis: i64) -> Result<Tensor> {
     let op = "split_backward";
     let grads: Vec<&Tensor> = grad_outputs.iter().map(Borrow::borrow).collect();

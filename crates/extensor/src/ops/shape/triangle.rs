@@ -17,6 +17,8 @@ macro_rules! triangle {
         $name:ident, $backward:ident, $Op:ident, above = $above:literal, $formula:literal
     ) => {
         $(#[$doc])*
+        ///
+        /// Conventions: the last two axes are the matrices; what is left out is 0, NaN or not.
         #[extensor_derive::method]
         #[track_caller]
         pub fn $name(x: &Tensor, k: i64) -> Result<Tensor> {
@@ -25,6 +27,7 @@ macro_rules! triangle {
 
         #[doc = concat!("The gradient of [`", stringify!($name), "`]: the same part of `grad_output`.")]
         #[track_caller]
+        #[extensor_derive::noted]
         pub fn $backward(grad_output: &Tensor, k: i64) -> Result<Tensor> {
             let x = husk(grad_output.shape(), grad_output.dtype())?;
             let [grad] = backward_of(&$Op { k }, grad_output, &[&x], grad_output)?;

@@ -14,6 +14,8 @@ use smallvec::{SmallVec, smallvec};
 ///
 /// A view wherever strides can describe it (always, of a contiguous tensor), otherwise a copy.
 ///
+/// Conventions: a view where strides allow; one size may be -1.
+///
 /// ```
 /// use extensor::ops::reshape;
 /// use extensor::tensor;
@@ -33,6 +35,7 @@ pub fn reshape(x: &Tensor, shape: impl Integers) -> Result<Tensor> {
 
 /// The gradient of [`reshape`]: `grad_output` in the input's shape.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn reshape_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     refill("reshape_backward", grad_output, input_shape)
 }
@@ -168,6 +171,8 @@ pub(crate) fn reshaped(x: &Tensor, shape: &Shape) -> Result<Tensor> {
 /// The axes in another order: axis `i` of the result is axis `axes[i]` of `x`; `None` reverses them.
 /// A view.
 ///
+/// Conventions: no axes: the order is reversed; a view.
+///
 /// ```
 /// use extensor::ops::transpose;
 /// use extensor::tensor;
@@ -185,6 +190,7 @@ pub fn transpose(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
 
 /// The gradient of [`transpose`]: `grad_output` with its axes put back. A view.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn transpose_backward(grad_output: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
     let op = Transpose { axes: axes.into() };
     let order = op.order(grad_output.ndim())?;
@@ -292,6 +298,8 @@ impl Operation for Transpose {
 /// `x` repeated along new leading axes and along axes of size 1, so that it has `shape`. A view: the
 /// repeated elements lie in memory once.
 ///
+/// Conventions: a view: repeated elements lie in memory once.
+///
 /// ```
 /// use extensor::ops::broadcast_to;
 /// use extensor::tensor;
@@ -309,6 +317,7 @@ pub fn broadcast_to(x: &Tensor, shape: impl Integers) -> Result<Tensor> {
 
 /// The gradient of [`broadcast_to`]: `grad_output` summed over the repetitions.
 #[track_caller]
+#[extensor_derive::noted]
 pub fn broadcast_to_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     let shape = grad_output.shape().integers();
     let x = husk(&Shape::from(input_shape), grad_output.dtype())?;

@@ -1,5 +1,5 @@
-"""Draws docs/python-check.svg, the report of docs/python-check.md as a notebook shows it, on white and on
-dark: python docs/python_check.py (with extensor and NumPy installed). It prints the report too.
+"""Draws notebook.svg, the report of the page python.md as a notebook shows it, on white and on dark:
+python docs/book/pages/checking/notebook.py (with extensor and NumPy installed). It prints the report too.
 """
 import math
 import pathlib
@@ -59,4 +59,4 @@ picture = (
     f'font-family="system-ui, sans-serif" font-size="12">'
     f'{card(0, "#ffffff", "#222222")}{card(W, "#16181d", "#e8e8e8")}</svg>\n'
 )
-pathlib.Path(__file__).with_name("python-check.svg").write_text(picture, encoding="utf-8")
+pathlib.Path(__file__).with_name("notebook.svg").write_text(picture, encoding="utf-8")

@@ -1,0 +1,269 @@
+//! What can be found out about an operation by asking it.
+
+use extensor::ops::operation::{Operation, apply, backward};
+use extensor::ops::record::{Class, Family, Needs, Record};
+use extensor::ops::samples::{Bad, Sample};
+use extensor::ops::source::backward_function;
+use extensor::{DType, Tensor};
+
+/// The name of the explicit backward function; empty where there is none.
+pub fn backward_name(record: &'static Record) -> &'static str {
+    backward_function(record)
+}
+
+/// The dtypes that the operation takes, at one sample or another, in place of floats (or of whatever
+/// it takes where there are none).
+pub fn dtypes(record: &'static Record, samples: &[Sample]) -> Vec<&'static str> {
+    let takes = |dtype: DType, sample: &Sample| -> extensor::Result<()> {
+        let floats = sample.inputs.iter().any(|x| x.dtype().is_float());
+        let recast = |x: &Tensor| {
+            if x.dtype().is_float() || !floats {
+                Tensor::ones(x.shape().clone(), dtype)
+            } else {
+                Ok(x.clone())
+            }
+        };
+        let inputs: Vec<Tensor> = sample.inputs.iter().map(recast).collect::<Result<_, _>>()?;
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        record.operation(&sample.params)?.infer(&inputs).map(|_| ())
+    };
+    let all = DType::ALL.into_iter().rev();
+    let taken = all.filter(|&d| samples.iter().any(|s| takes(d, s).is_ok()));
+    taken.map(DType::name).collect()
+}
+
+/// Whether inputs of the shapes `[3, 1]` and `[4]` give a result of `[3, 4]`.
+pub fn broadcasts(record: &'static Record, samples: &[Sample]) -> bool {
+    let Some(sample) = samples.first() else { return false };
+    if record.inputs.len() < 2 || sample.inputs.len() < 2 {
+        return false;
+    }
+    let shaped = |i: usize, shape: &[usize]| Tensor::ones(shape, sample.inputs[i].dtype());
+    let shapes: [&[usize]; 3] = [&[3, 1], &[4], &[1]];
+    let inputs: extensor::Result<Vec<Tensor>> =
+        (0..sample.inputs.len().min(3)).map(|i| shaped(i, shapes[i])).collect();
+    let Ok(inputs) = inputs else { return false };
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    let specs = record.operation(&sample.params).and_then(|op| op.infer(&inputs));
+    specs.is_ok_and(|specs| specs[0].shape[..] == [3, 4])
+}
+
+/// What the backward pass keeps, in words.
+pub fn keeps(record: &Record) -> &'static str {
+    if !record.is_differentiable() {
+        return "nothing: there is no backward pass";
+    }
+    match record.needs {
+        Needs::Shapes => "no values, only shapes and dtypes",
+        Needs::Inputs => "the inputs",
+        Needs::Outputs => "the output",
+        Needs::InputsAndOutputs => "the inputs and the output",
+        Needs::Auxiliary => "the auxiliary outputs",
+        Needs::InputsAndAuxiliary => "the inputs and the auxiliary outputs",
+    }
+}
+
+/// How often it can be differentiated, in words.
+pub fn derivatives(record: &Record) -> &'static str {
+    match record.order {
+        _ if !record.is_differentiable() => "not at all",
+        0 => "not at all",
+        1 => "once; the second derivative is 0 or not defined",
+        _ => "any number of times",
+    }
+}
+
+/// The class, in words.
+pub fn class(record: &Record) -> &'static str {
+    match record.class {
+        Class::Elementwise => "elementwise: the Jacobian is diagonal",
+        Class::Linear => "linear: the derivative is the operation itself, at the tangents",
+        Class::Affine => "affine in each input by itself",
+        Class::Reduction => "reduction: many elements to one",
+        Class::General => "general: it has a forward rule of its own",
+        Class::Composite => "composite: its rules are made of operations",
+        Class::Constant => "constant: not differentiable",
+    }
+}
+
+/// The calls that the record says must fail, and the messages they fail with.
+pub fn errors(record: &'static Record) -> Vec<(String, String)> {
+    let mut bad = Bad::default();
+    (record.errors)(&mut bad);
+    let mut all: Vec<(String, String)> = Vec::new();
+    for call in bad.finish() {
+        let inputs: Vec<&Tensor> = call.inputs.iter().collect();
+        let Err(error) = record.call(&inputs, &call.params) else { continue };
+        let tensors = inputs.iter().map(|x| format!("{}{}", x.dtype(), x.shape()));
+        let params = call.params.iter().map(|(n, v)| format!("{n} = {v}"));
+        let arguments: Vec<String> = tensors.chain(params).collect();
+        let pair = (format!("{}({})", record.name, arguments.join(", ")), error.to_string());
+        if !all.iter().any(|(_, message)| *message == pair.1) {
+            all.push(pair);
+        }
+    }
+    all
+}
+
+/// What a call moves through memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// Of the call itself.
+    pub forward: Traffic,
+    /// Of the backward pass, for all gradients; nothing without one.
+    pub backward: Option<Traffic>,
+    /// Multiplications with additions, forward and backward, as formulas in LaTeX; of operations that do
+    /// more than a few for each number they move.
+    pub work: Option<(&'static str, &'static str)>,
+}
+
+/// What is read and written, each once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traffic {
+    /// The tensors that are read, by name.
+    pub reads: Vec<String>,
+    /// The tensors that are written.
+    pub writes: Vec<String>,
+    /// Bytes for each element in `f32`, where all have the same number of elements.
+    pub bytes: Option<usize>,
+}
+
+impl Traffic {
+    const NONE: Traffic = Traffic { reads: Vec::new(), writes: Vec::new(), bytes: Some(0) };
+
+    /// How many times an array goes through memory.
+    pub fn passes(&self) -> usize {
+        self.reads.len() + self.writes.len()
+    }
+}
+
+/// Multiply-adds of the operations that do many.
+const WORK: [(&str, &str, &str); 8] = [
+    ("matmul", "m \\cdot n \\cdot k", "2 \\cdot m \\cdot n \\cdot k"),
+    ("dot", "n", "2n"),
+    ("outer", "m \\cdot n", "2 \\cdot m \\cdot n"),
+    (
+        "linear",
+        "\\mathrm{rows} \\cdot \\mathrm{in} \\cdot \\mathrm{out}",
+        "2 \\cdot \\mathrm{rows} \\cdot \\mathrm{in} \\cdot \\mathrm{out}",
+    ),
+    (
+        "conv1d",
+        "N \\cdot C_{\\mathrm{out}} \\cdot L_{\\mathrm{out}} \\cdot \\frac{C_{\\mathrm{in}}}{\\mathrm{groups}} \\cdot k",
+        "\\text{twice as many}",
+    ),
+    (
+        "conv2d",
+        "N \\cdot C_{\\mathrm{out}} \\cdot H_{\\mathrm{out}} W_{\\mathrm{out}} \\cdot \\frac{C_{\\mathrm{in}}}{\\mathrm{groups}} \\cdot k_h k_w",
+        "\\text{twice as many}",
+    ),
+    (
+        "conv_transpose2d",
+        "N \\cdot C_{\\mathrm{in}} \\cdot H_{\\mathrm{in}} W_{\\mathrm{in}} \\cdot \\frac{C_{\\mathrm{out}}}{\\mathrm{groups}} \\cdot k_h k_w",
+        "\\text{twice as many}",
+    ),
+    (
+        "scaled_dot_product_attention",
+        "2 \\cdot Q \\cdot K \\cdot d",
+        "5 \\cdot Q \\cdot K \\cdot d",
+    ),
+];
+
+/// What the operation costs: found by calling it at a sample and seeing which results are views of
+/// what was there already. Every kernel reads what it needs once and writes its result once.
+pub fn cost(record: &'static Record, samples: &[Sample]) -> Option<Cost> {
+    let sample = samples.iter().find(|s| !s.large && s.inputs.iter().all(|x| x.len() > 1))?;
+    let op = record.operation(&sample.params).ok()?;
+    let inputs: Vec<Tensor> =
+        sample.inputs.iter().map(Tensor::contiguous).collect::<Result<_, _>>().ok()?;
+    let references: Vec<&Tensor> = inputs.iter().collect();
+    let outputs: Vec<Tensor> = apply(&*op, &references).ok()?.into_iter().collect();
+    let names: Vec<String> =
+        (0..inputs.len()).map(|i| extensor::ops::operation::input_name(record, i)).collect();
+    let work = WORK.iter().find(|(name, ..)| *name == record.name).map(|&(_, f, b)| (f, b));
+    let view = |made: &Tensor, of: &[&Tensor]| of.iter().any(|x| made.shares_memory_with(x));
+    let fresh: Vec<usize> =
+        (0..outputs.len()).filter(|&k| !view(&outputs[k], &references)).collect();
+    let same = inputs.iter().chain(&outputs).all(|x| x.len() == inputs[0].len());
+    let forward = if fresh.is_empty() {
+        Traffic::NONE
+    } else {
+        let writes = fresh.iter().map(|&k| output_name(record, k, outputs.len())).collect();
+        traffic(names.clone(), writes, same.then_some(&inputs[..]), &outputs)
+    };
+    let backward = differentiated(record, &*op, &inputs, &outputs, &names, same);
+    Some(Cost { forward, backward, work })
+}
+
+fn traffic(
+    reads: Vec<String>,
+    writes: Vec<String>,
+    sized: Option<&[Tensor]>,
+    outputs: &[Tensor],
+) -> Traffic {
+    let width = |x: &Tensor| if x.dtype().is_float() { 4 } else { x.dtype().size() };
+    let bytes = sized.map(|inputs| {
+        let moved = inputs.iter().chain(outputs).map(width);
+        moved.sum::<usize>()
+    });
+    Traffic { reads, writes, bytes }
+}
+
+fn output_name(record: &Record, index: usize, outputs: usize) -> String {
+    let results = record.results(outputs);
+    match index {
+        0 if results == 1 => "y".into(),
+        k if k < results => format!("y{k}"),
+        _ => "an auxiliary output".into(),
+    }
+}
+
+fn differentiated(
+    record: &'static Record,
+    op: &dyn Operation,
+    inputs: &[Tensor],
+    outputs: &[Tensor],
+    names: &[String],
+    same: bool,
+) -> Option<Traffic> {
+    let wanted: Vec<bool> = inputs
+        .iter()
+        .enumerate()
+        .map(|(i, x)| record.differentiable_input(i) && x.dtype().is_float())
+        .collect();
+    let moving = &outputs[..record.results(outputs.len())];
+    if !wanted.contains(&true) || moving.iter().any(|y| !y.dtype().is_float()) {
+        return None;
+    }
+    let cotangents: Vec<Tensor> =
+        moving.iter().map(Tensor::ones_like).collect::<Result<_, _>>().ok()?;
+    let cotangents: Vec<Tensor> =
+        cotangents.iter().map(Tensor::contiguous).collect::<Result<_, _>>().ok()?;
+    let given: Vec<&Tensor> = cotangents.iter().collect();
+    let (references, results): (Vec<&Tensor>, Vec<&Tensor>) =
+        (inputs.iter().collect(), outputs.iter().collect());
+    let grads = backward(op, &given, &references, &results, &wanted).ok()?;
+    let fresh: Vec<usize> = (0..inputs.len())
+        .filter(|&i| {
+            grads[i].as_ref().is_some_and(|g| !given.iter().any(|c| g.shares_memory_with(c)))
+        })
+        .collect();
+    if fresh.is_empty() {
+        return Some(Traffic::NONE);
+    }
+    let mut needed = vec!["grad_output".to_string()];
+    if record.needs.inputs() {
+        needed.extend(names.iter().cloned());
+    }
+    let count = record.results(outputs.len());
+    let kept = (0..outputs.len()).filter(|&k| record.needs.output(k, count));
+    needed.extend(kept.map(|k| output_name(record, k, outputs.len())));
+    // Functions of each number by itself, and losses, make each gradient in a pass of its own.
+    let apart = record.class == Class::Elementwise || record.family == Family::Loss;
+    let times = if apart { fresh.len() } else { 1 };
+    let reads: Vec<String> = std::iter::repeat_n(needed.clone(), times).flatten().collect();
+    let writes: Vec<String> =
+        fresh.iter().map(|&i| format!("the gradient for {}", names[i])).collect();
+    let bytes = (same && apart).then(|| 4 * (reads.len() + writes.len()));
+    Some(Traffic { reads, writes, bytes })
+}

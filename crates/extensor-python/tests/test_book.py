@@ -1,0 +1,118 @@
+"""Every block of Python in the book runs and prints what the page says (docs/book/README.md has the conventions)."""
+
+import contextlib
+import importlib.util
+import io
+import linecache
+import re
+import traceback
+from pathlib import Path
+
+import pytest
+
+PAGES = Path(__file__).resolve().parents[3] / "docs" / "book" / "pages"
+
+
+def blocks(page):
+    """(line of the opening fence, language, attributes, text) of every fenced block of a page."""
+    found, opened = [], None
+    for number, line in enumerate(page.splitlines(), 1):
+        if opened is None and line.startswith("```"):
+            language, *attributes = line[3:].split(",")
+            opened = (number, language.strip(), [a.strip() for a in attributes], [])
+        elif opened is not None and line == "```":
+            found.append((*opened[:3], "\n".join(opened[3])))
+            opened = None
+        elif opened is not None:
+            opened[3].append(line)
+    assert opened is None, f"line {opened[0]}: the block is not closed"
+    return found
+
+
+def unhidden(code):
+    """The code with its hidden lines, which begin with `~`."""
+    return "\n".join(re.sub(r"^(\s*)~ ?", r"\1", line) for line in code.splitlines())
+
+
+def pattern(shown):
+    """What output a page's text stands for: `…` alone in a line is any lines, within a line any text."""
+    lines = []
+    for line in shown.rstrip().splitlines():
+        if line.strip() == "…":
+            lines.append(r"(?:[^\n]*\n)*")
+        else:
+            lines.append("[^\n]*".join(re.escape(part) for part in line.rstrip().split("…")) + r"[ \t]*\n")
+    return re.compile("".join(lines))
+
+
+def same(shown, real):
+    real = real.rstrip()
+    return pattern(shown).fullmatch(real + "\n" if real else "") is not None
+
+
+def run(page, line, attributes, code, namespace):
+    """What the block prints, followed by its exception if it is to raise one."""
+    where = f"{page}:{line}"
+    # The code begins below the fence, so that tracebacks name the page's lines.
+    source = "\n" * line + unhidden(code) + "\n"
+    linecache.cache[where] = (len(source), None, source.splitlines(keepends=True), where)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        try:
+            exec(compile(source, where, "exec"), namespace)
+        except Exception as error:
+            if "raises" not in attributes:
+                pytest.fail(f"{where}: {traceback.format_exc()}", pytrace=False)
+            printed.write("".join(traceback.format_exception_only(error)))
+        else:
+            if "raises" in attributes:
+                pytest.fail(f"{where}: should raise an exception, and did not", pytrace=False)
+    return printed.getvalue()
+
+
+def pages():
+    names = (path.relative_to(PAGES).as_posix() for path in sorted(PAGES.rglob("*.md")))
+    return [name for name in names if any(block[1] == "python" for block in blocks((PAGES / name).read_text("utf-8")))]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_what_a_page_says_python_prints_is_what_it_prints(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = blocks((PAGES / page).read_text("utf-8"))
+    namespace = {"__name__": "__main__"}
+    missing = set()
+    for at, (line, language, attributes, code) in enumerate(found):
+        if language != "python":
+            continue
+        needs = {package for package in ("torch", "jax") if package in attributes}
+        lacks = {package for package in needs if importlib.util.find_spec(package) is None}
+        if lacks:
+            missing |= lacks
+            continue
+        shown = found[at + 1][3] if at + 1 < len(found) and found[at + 1][1] == "text" else ""
+        real = run(page, line, attributes, code, namespace)
+        assert same(shown, real), f"{page}:{line}: the page shows\n{shown}\nbut the output is\n{real}"
+    if missing:
+        pytest.skip(f"the other blocks passed; some need {' and '.join(sorted(missing))}, which is not installed")
+
+
+def test_the_book_has_python_in_it():
+    assert pages()
+
+
+@pytest.mark.parametrize(
+    ("shown", "real", "agree"),
+    [
+        ("a\nb", "a\nb\n", True),
+        ("a\n…\nd", "a\nb\nc\nd\n", True),
+        ("took … ms", "took 12.5 ms\n", True),
+        ("", "", True),
+        ("…", "a\nb\n", True),
+        ("a\nb", "a\nc\n", False),
+        ("a", "a\nb\n", False),
+        ("", "a\n", False),
+        ("a\n…\nd", "a\nb\n", False),
+    ],
+)
+def test_a_gap_stands_for_any_lines_or_any_text_and_for_nothing_else(shown, real, agree):
+    assert same(shown, real) == agree
