@@ -158,6 +158,17 @@ pub fn argument_names(record: &Record) -> Vec<&'static str> {
     inputs.chain(record.params.iter().map(|p| p.name)).collect()
 }
 
+/// Where an argument of this name is among these; the plural stands for the singular, which others say of
+/// several.
+pub fn place(names: &[&str], name: &str) -> Option<usize> {
+    let named = |name: &str| names.iter().position(|n| *n == name);
+    named(name).or_else(|| match name {
+        "axes" => named("axis"),
+        "shifts" => named("shift"),
+        _ => None,
+    })
+}
+
 // An operation of the catalogue. (Its text in Python is each operation's own: `__doc__`.)
 #[pyclass(name = "Operation", module = "extensor", frozen)]
 pub struct Function {
@@ -198,7 +209,7 @@ impl Function {
         given.resize(names.len(), None);
         for (name, object) in kwargs.into_iter().flatten() {
             let name = name.cast::<PyString>()?.to_string();
-            let Some(at) = names.iter().position(|n| *n == name) else {
+            let Some(at) = place(names, &name) else {
                 let known = names.join(", ");
                 let text = format!("{} has no argument {name:?}; it has {known}", record.name);
                 return Err(PyTypeError::new_err(text));

@@ -110,7 +110,7 @@ def check_grad(
         from ._check_torch import check_torch
 
         return check_torch(f, inputs, options)
-    if "jax" in kinds or str(type(f).__module__).partition(".")[0] in ("jax", "jaxlib"):
+    if "jax" in kinds or _is_of_jax(f, inputs):
         from ._check_jax import check_jax
 
         return check_jax(f, inputs, options)
@@ -120,6 +120,16 @@ def check_grad(
 def _is_torch_module(f: Any) -> bool:
     module = getattr(sys.modules.get("torch.nn"), "Module", None)
     return module is not None and any(isinstance(x, module) for x in (f, getattr(f, "__self__", None)))
+
+
+def _is_of_jax(f: Any, inputs: tuple[Any, ...]) -> bool:
+    """Whether a function was transformed by JAX, or inputs hold arrays in nodes that only JAX knows."""
+    jax: Any = sys.modules.get("jax")
+    if jax is None or not hasattr(jax, "tree_util"):
+        return False
+    if str(type(f).__module__).partition(".")[0] in ("jax", "jaxlib"):
+        return True
+    return any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(inputs))
 
 
 class NumericalGradient(NamedTuple):
