@@ -66,7 +66,9 @@ fn mixed_step<M: Model + 'static>(
     optimizer: impl Optimizer<M> + 'static,
 ) -> Workload {
     repeated(name, model, data, optimizer, |loss, model| {
-        let found = made(precision::step(loss, model, Policy::mixed(DType::BF16), LossScale::NONE));
+        let found =
+            precision::value_and_grad(loss, model, Policy::mixed(DType::BF16), LossScale::NONE);
+        let found = made(found);
         let Some(grads) = found.grads else { unreachable!("random numbers do not overflow") };
         (grads, found.aux)
     })

@@ -5,7 +5,7 @@
 #[allow(dead_code)]
 mod blocks;
 
-use blocks::{Block, blocks, unhidden, with_output};
+use blocks::{Block, blocks, cells, unhidden, with_output};
 use std::path::{Path, PathBuf};
 
 fn main() {
@@ -23,10 +23,12 @@ fn main() {
         // A page that cannot be read so is an error of a test, which says it better.
         let Ok(blocks) = blocks(&text) else { continue };
         let name = page.trim_end_matches(".md").replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-        if blocks.iter().any(|block| block.language == "rust") {
+        let names = page.starts_with("coming-from/");
+        let table = if names { cells(&text, "Rust") } else { Vec::new() };
+        if !table.is_empty() || blocks.iter().any(|block| block.language == "rust") {
             let source = out.join(format!("{page}.rs"));
             std::fs::create_dir_all(source.parent().unwrap()).unwrap();
-            std::fs::write(&source, rust_page(&page, &text, &blocks)).unwrap();
+            std::fs::write(&source, rust_page(&page, &text, &blocks, &table)).unwrap();
             rust.push_str(&format!("#[path = {source:?}]\nmod {name};\n"));
         }
         if blocks.iter().any(|block| block.language == "console") {
@@ -37,9 +39,27 @@ fn main() {
     std::fs::write(out.join("console_pages.rs"), console).unwrap();
 }
 
-/// A test for each block of Rust, in the lines where the page has them.
-fn rust_page(page: &str, text: &str, blocks: &[Block]) -> String {
+/// What the code in tables finds: the values of `Given` in `tests/rust_blocks.rs`, and three functions.
+const GIVEN: &str = "let Given { x, y, w, b, labels, index, mask, key, model, grads, optimizer, state, loader } = given; \
+    let f = |x: &Tensor| x.square()?.sum(..); \
+    let g = |x: &Tensor| x.square(); \
+    let loss = |model: &nn::models::Mlp| model.layers[0].weight.square()?.sum(..);";
+
+/// A test for each block of Rust, in the lines where the page has them, and a function that must compile for each piece of
+/// code in the tables.
+fn rust_page(page: &str, text: &str, blocks: &[Block], table: &[(usize, String)]) -> String {
     let mut lines = vec![String::new(); text.lines().count()];
+    for (at, (line, code)) in table.iter().enumerate() {
+        // The name of a function, or code that uses it.
+        let name = code.chars().all(|c| c.is_alphanumeric() || "_:".contains(c));
+        lines[line - 1].push_str(&format!("mod cell_{at} {{ use crate::given::*; "));
+        lines[line - 1].push_str(&match name {
+            true => format!("use {code} as _; }} "),
+            false => format!(
+                "fn cell(given: Given) -> Result<()> {{ {GIVEN} let _ = {{ {code} }}; Ok(()) }} }} "
+            ),
+        });
+    }
     for (block, output) in with_output(blocks) {
         if block.language != "rust" {
             continue;

@@ -54,19 +54,21 @@ struct Shape {
     visits: Vec<Code>,
     /// Calls that visit its fields to change them.
     changes: Vec<Code>,
+    /// Calls that describe it and its fields.
+    said: Vec<Code>,
     /// An expression that builds it from its fields mapped.
     rebuilt: Code,
 }
 
 fn derive(mut input: DeriveInput) -> syn::Result<Code> {
     let shapes: Vec<Shape> = match &input.data {
-        Data::Struct(data) => vec![shape(&quote!(Self), &data.fields)?],
+        Data::Struct(data) => vec![shape(&quote!(Self), &input.ident, &data.fields)?],
         Data::Enum(data) => data
             .variants
             .iter()
             .map(|variant| {
                 let name = &variant.ident;
-                shape(&quote!(Self::#name), &variant.fields)
+                shape(&quote!(Self::#name), name, &variant.fields)
             })
             .collect::<syn::Result<_>>()?,
         Data::Union(data) => {
@@ -86,15 +88,17 @@ fn derive(mut input: DeriveInput) -> syn::Result<Code> {
     let maps = shapes.iter().map(|Shape { pattern, rebuilt, .. }| quote!(#pattern => #rebuilt));
     let changes =
         shapes.iter().map(|Shape { pattern, changes, .. }| quote!(#pattern => { #(#changes)* }));
+    let said = shapes.iter().map(|Shape { pattern, said, .. }| quote!(#pattern => { #(#said)* }));
     // An enum without variants has nothing to match.
-    let (visits, maps, changes) = if shapes.is_empty() {
+    let (visits, maps, changes, said) = if shapes.is_empty() {
         let never = quote!(match *self {});
-        (never.clone(), never.clone(), never)
+        (never.clone(), never.clone(), never.clone(), never)
     } else {
         (
             quote!(match self { #(#visits)* }),
             quote!(match self { #(#maps,)* }),
             quote!(match self { #(#changes)* }),
+            quote!(match self { #(#said)* }),
         )
     };
     Ok(quote! {
@@ -133,14 +137,24 @@ fn derive(mut input: DeriveInput) -> syn::Result<Code> {
                 #changes
                 Ok(())
             }
+            fn describe(
+                &self,
+                path: &::extensor::autodiff::Path<'_>,
+                f: &mut dyn FnMut(&::extensor::autodiff::Path<'_>, ::extensor::autodiff::Item<'_>),
+            ) {
+                #said
+            }
         }
     })
 }
 
-fn shape(constructor: &Code, fields: &Fields) -> syn::Result<Shape> {
+fn shape(constructor: &Code, name: &syn::Ident, fields: &Fields) -> syn::Result<Shape> {
     let mut patterns = Vec::new();
     let mut visits = Vec::new();
     let mut changes = Vec::new();
+    let name = name.to_string();
+    let name = name.trim_start_matches("r#");
+    let mut said = vec![quote!(f(path, ::extensor::autodiff::Item::Node(#name));)];
     let mut values = Vec::new();
     for (index, field) in fields.iter().enumerate() {
         let binding = format_ident!("field_{index}");
@@ -159,6 +173,9 @@ fn shape(constructor: &Code, fields: &Fields) -> syn::Result<Shape> {
         patterns.push(quote!(#member: #binding));
         let mark = mark(field)?;
         let place = if mark == Mark::Buffer { quote!(#place.buffer()) } else { place };
+        if mark != Mark::Static || is_number(&field.ty) {
+            said.push(quote!(::extensor::Tree::describe(#binding, &#place, f);));
+        }
         if mark == Mark::Static {
             values.push(quote!(#member: ::core::clone::Clone::clone(#binding)));
         } else {
@@ -169,7 +186,16 @@ fn shape(constructor: &Code, fields: &Fields) -> syn::Result<Shape> {
     }
     let pattern = quote!(#constructor { #(#patterns),* });
     let rebuilt = quote!(#constructor { #(#values),* });
-    Ok(Shape { pattern, visits, changes, rebuilt })
+    Ok(Shape { pattern, visits, changes, said, rebuilt })
+}
+
+/// Whether a type is one of the language's numbers or `bool`, which are trees whatever they are marked as.
+fn is_number(ty: &syn::Type) -> bool {
+    const NUMBERS: [&str; 9] = ["bool", "f32", "f64", "i32", "i64", "u32", "u64", "usize", "isize"];
+    match ty {
+        syn::Type::Path(path) => NUMBERS.iter().any(|name| path.path.is_ident(name)),
+        _ => false,
+    }
 }
 
 /// What a field is marked as.

@@ -96,8 +96,60 @@ def test_what_a_page_says_python_prints_is_what_it_prints(page, tmp_path, monkey
         pytest.skip(f"the other blocks passed; some need {' and '.join(sorted(missing))}, which is not installed")
 
 
+def cells(page, column):
+    """(line, code) for what stands between backticks in the column of that heading of a page's tables."""
+    found, at, fenced = [], None, False
+    for number, line in enumerate(page.splitlines(), 1):
+        fenced ^= line.startswith("```")
+        if fenced or not line.startswith("|"):
+            at = None
+            continue
+        row = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if at is None:
+            at = row.index(column) if column in row else -1
+        elif at >= 0:
+            found += [(number, code.replace("\\|", "|")) for code in re.findall(r"`([^`]+)`", row[at])]
+    return found
+
+
+def given():
+    """What the code in tables of names (`Python` in the heading) finds without saying where it comes from."""
+    import extensor as ex
+    from extensor import data, io, nn, optim, train
+
+    a, b, c, d = ex.Key(1).split(4)
+    model = nn.models.Mlp(a, [3, 4, 2])
+    x, labels = b.normal((2, 3)), ex.asarray([0, 1])
+
+    def loss(model):
+        return nn.class_loss(model(x), labels)
+
+    names = dict(
+        ex=ex, data=data, io=io, nn=nn, optim=optim, train=train, model=model, grads=ex.grad(loss)(model), loss=loss,
+        x=x, y=c.normal((2, 3)), w=c.normal((3, 2)), b=c.normal((3,)), labels=labels, index=ex.asarray([0, 1]),
+        mask=x > 0, images=d.normal((2, 3, 8, 8)), filters=d.normal((4, 3, 3, 3)), key=d,
+        f=lambda x: ex.sum(x * x), g=lambda x: x * x, optimizer=optim.AdamW(1e-3),
+        queries=d.normal((2, 4, 5, 8)), loader=data.Loader(x, labels, 2, d),
+    )  # fmt: skip
+    names["state"] = names["optimizer"].init(model)
+    return names
+
+
+TABLES = [
+    pytest.param(code, id=f"{path.relative_to(PAGES).as_posix()}:{line}: {code}")
+    for path in sorted((PAGES / "coming-from").rglob("*.md"))
+    for line, code in cells(path.read_text("utf-8"), "Python")
+]
+
+
+@pytest.mark.parametrize("code", TABLES)
+def test_what_a_table_calls_python_runs(code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(code, given())
+
+
 def test_the_book_has_python_in_it():
-    assert pages()
+    assert pages() and TABLES
 
 
 @pytest.mark.parametrize(

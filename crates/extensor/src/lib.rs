@@ -73,12 +73,13 @@ pub use tensor::{Over, Shape, Tensor, Tolerance, over, tensor};
 pub mod prelude {
     pub use crate::autodiff::{grad, hvp, jvp, value_and_grad, value_and_grad_with_aux, vjp};
     pub use crate::check::{assert_close, assert_grad, check_grad};
-    pub use crate::nn::{Mode, Model};
+    pub use crate::nn::{Mode, Model, Module, summary};
     pub use crate::ops::{
         Approximate, AttentionOptions, BatchNormOptions, ConvOptions, CrossEntropyOptions,
         FocalOptions, HuberOptions, Order, PoolOptions, Reduce, Side, SmoothL1Options,
     };
     pub use crate::optim::Optimizer;
+    pub use crate::train::Trainer;
     pub use crate::{DType, Error, Key, Result, Shape, Tensor, Tree, over, tensor};
 }
 

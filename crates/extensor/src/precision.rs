@@ -152,8 +152,8 @@ impl LossScale {
     }
 }
 
-/// What a step in mixed precision found.
-pub struct Step<T, X> {
+/// What [`value_and_grad`] found.
+pub struct Scaled<T, X> {
     /// The loss, in the policy's output dtype.
     pub loss: Tensor,
     /// The gradients, unscaled, in the dtype of the parameters; `None` if one was not finite: the step
@@ -172,26 +172,26 @@ pub struct Step<T, X> {
 /// on the way never reaches those.
 ///
 /// ```
-/// use extensor::precision::{LossScale, Policy, step};
+/// use extensor::precision::{LossScale, Policy, value_and_grad};
 /// use extensor::ops::sum;
 /// use extensor::{DType, Tensor, tensor};
 /// let w = tensor([1.0f32, 2.0]);
 /// let small = Tensor::scalar_of(1e-4, DType::F16)?; // its square is 0 in f16
 /// let f = |w: &Tensor| Ok((sum(&(w * &small * &small), ..)?, ()));
 /// let gradient = |scale| -> Result<f32, extensor::Error> {
-///     let found = step(f, &w, Policy::mixed(DType::F16), scale)?;
+///     let found = value_and_grad(f, &w, Policy::mixed(DType::F16), scale)?;
 ///     Ok(found.grads.unwrap().to_vec::<f32>()?[0])
 /// };
 /// assert_eq!(gradient(LossScale::NONE)?, 0.0);
 /// assert!((gradient(LossScale::dynamic(32768.0, 100)?)? - 1e-8).abs() < 1e-10);
 /// # Ok::<(), extensor::Error>(())
 /// ```
-pub fn step<T: Tree, X: Tree>(
+pub fn value_and_grad<T: Tree, X: Tree>(
     f: impl FnOnce(&T) -> Result<(Tensor, X)>,
     parameters: &T,
     policy: Policy,
     scale: LossScale,
-) -> Result<Step<T, X>> {
+) -> Result<Scaled<T, X>> {
     let run = |parameters: &T| {
         let (loss, aux) = f(&policy.to_compute(parameters)?)?;
         let loss = policy.to_output(&loss)?;
@@ -212,5 +212,5 @@ pub fn step<T: Tree, X: Tree>(
     } else {
         None
     };
-    Ok(Step { loss, grads, aux, scale: scale.after(finite) })
+    Ok(Scaled { loss, grads, aux, scale: scale.after(finite) })
 }

@@ -480,14 +480,14 @@ fn tensor16(value: f64) -> Result<Tensor> {
 
 #[test]
 fn an_overflow_skips_the_step_and_halves_the_scale() -> Result<()> {
-    use extensor::precision::{LossScale, Policy, step};
+    use extensor::precision::{LossScale, Policy, value_and_grad as mixed};
     let w = tensor([1.0f32, 2.0]);
     let f = |w: &Tensor| Ok((sum(&(w * w), ..)?, ()));
     let policy = Policy::mixed(DType::F16);
     let mut scale = LossScale::dynamic(65536.0, 3)?;
     let mut skipped = 0;
     for _ in 0..12 {
-        let found = step(f, &w, policy, scale)?;
+        let found = mixed(f, &w, policy, scale)?;
         match found.grads {
             None => skipped += 1,
             Some(grads) => assert_eq!(grads.to_vec::<f32>()?, [2.0, 4.0]),

@@ -3,8 +3,8 @@
 use extensor::data::{Batch, Loader, Pairs};
 use extensor::io::safetensors::{self, Contents};
 use extensor::ops::{Reduce, linear, mean_squared_error};
-use extensor::optim::{Schedule, Sgd};
-use extensor::train::{Claim, Directory, End, Evaluation, Hooks, Measured, Plan, State, fit};
+use extensor::optim::Sgd;
+use extensor::train::{Claim, Directory, End, Evaluation, FitOptions, Hooks, Plan, State, Trainer};
 use extensor::{DType, Error, Key, Result, Tensor, tensor};
 use std::collections::BTreeMap;
 use std::fs;
@@ -130,12 +130,12 @@ fn run(directory: &Directory, hooks: &mut impl Hooks<Tensor>) -> Result<(State<T
     let optimizer = Sgd::new(0.1).momentum(0.9);
     let loss = |weight: &Tensor, batch: &Batch, _: &_| {
         let y = linear(&batch.inputs, weight, None)?;
-        let loss = mean_squared_error(&y, &batch.targets, Reduce::Mean)?;
-        Ok((loss, Measured { metrics: vec![], model: None }))
+        mean_squared_error(&y, &batch.targets, Reduce::Mean)
     };
-    let plan = Plan { steps: 12, evaluate_every: 4, ..Plan::default() };
-    let schedule = Schedule::constant(0.1)?;
-    fit(start, &loader, &optimizer, &schedule, &plan, loss, Some(directory), hooks)
+    let mut trainer = Trainer::from_state(start, optimizer);
+    let options = FitOptions::new(Plan::new(12).evaluate_every(4));
+    let end = trainer.fit(&loader, loss, options.directory(directory).hooks(hooks))?;
+    Ok((trainer.state, end))
 }
 
 /// Interrupts the evaluations of these numbers, from 0 on.

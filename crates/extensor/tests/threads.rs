@@ -5,7 +5,7 @@ use extensor::autodiff::{Tree, leaves, value_and_grad};
 use extensor::nn::models::{Gpt, GptConfig, LeNet5};
 use extensor::nn::{Conv2d, Mode, Model, class_loss};
 use extensor::ops::ConvOptions;
-use extensor::precision::{LossScale, Policy, step};
+use extensor::precision::{LossScale, Policy, value_and_grad as mixed};
 use extensor::{DType, Key, Result, Tensor, tensor};
 
 /// Compares what `f` gives on one thread and on others, bit for bit.
@@ -54,7 +54,7 @@ fn a_step_of_a_transformer_has_the_same_bits_on_any_number_of_threads() {
             let loss = |model: &Gpt| {
                 Ok((class_loss(&model.forward(&tokens, &mode)?.logits, &tokens, 0.0)?, ()))
             };
-            let found = step(loss, &model, Policy::mixed(compute), LossScale::NONE)?;
+            let found = mixed(loss, &model, Policy::mixed(compute), LossScale::NONE)?;
             Ok(together(found.loss, &found.grads.unwrap()))
         });
     }

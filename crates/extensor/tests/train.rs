@@ -10,7 +10,8 @@ use extensor::optim::{Adam, Ema, Optimizer, Plateau, Schedule, Sgd};
 use extensor::precision::{LossScale, Policy};
 use extensor::train::metrics::{self, JsonLines};
 use extensor::train::tensorboard::{EventFile, FILE_NAME};
-use extensor::train::{Directory, End, Evaluation, Flow, Hooks, Measured, Plan, State, Step, fit};
+use extensor::train::{Directory, End, Evaluation, FitOptions, Flow, Hooks, Measured, Plan};
+use extensor::train::{State, StepReport, Trainer};
 use extensor::{DType, Error, Key, Result, Tensor, Tree, tensor};
 use std::fs;
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ fn loss<M: Model>(model: &M, batch: &Batch, mode: &Mode) -> Result<(Tensor, Meas
 struct Watch {
     metrics: JsonLines,
     stop_after: Option<u64>,
-    steps: Vec<Step>,
+    steps: Vec<StepReport>,
     scores: Option<Vec<f64>>,
 }
 
@@ -61,7 +62,7 @@ impl Watch {
 }
 
 impl<M: Model> Hooks<M> for Watch {
-    fn step(&mut self, step: &Step) -> Result<Flow> {
+    fn step(&mut self, step: &StepReport) -> Result<Flow> {
         self.metrics.write(step.step, &[("loss", step.loss.into()), ("lr", step.lr.into())])?;
         self.steps.push(step.clone());
         Ok(if self.stop_after == Some(step.step) { Flow::Stop } else { Flow::Continue })
@@ -85,7 +86,7 @@ impl<M: Model> Hooks<M> for Watch {
 }
 
 fn plan() -> Plan {
-    Plan { steps: 23, checkpoint_every: 3, evaluate_every: 5, ..Plan::default() }
+    Plan::new(23).checkpoint_every(3).evaluate_every(5)
 }
 
 /// A state with everything that a state can have.
@@ -99,27 +100,27 @@ fn full_state(optimizer: &Adam) -> State<Mlp> {
 #[test]
 fn a_resumed_run_is_bit_identical_to_one_that_never_stopped() {
     let optimizer = Adam::new(0.05).clip_norm(1.0);
-    let schedule = Schedule::one_cycle(0.05, 23).unwrap();
+    let trainer = |state: State<Mlp>| {
+        let schedule = Schedule::one_cycle(0.05, 23).unwrap();
+        Trainer::from_state(state, &optimizer).schedule(schedule)
+    };
     let whole = folder("whole");
     let directory = Directory::open(whole.join("c"), 2).unwrap();
     let mut watch = Watch::new(JsonLines::create(&whole.join("m.jsonl")).unwrap());
-    let start = full_state(&optimizer);
+    let mut start = trainer(full_state(&optimizer));
     let loader = loader(8);
-    let (_, end) =
-        fit(start, &loader, &optimizer, &schedule, &plan(), loss, Some(&directory), &mut watch)
-            .unwrap();
-    assert_eq!(end, End::Done);
+    let options = FitOptions::new(plan()).directory(&directory).hooks(&mut watch);
+    assert_eq!(start.fit(&loader, loss, options).unwrap(), End::Done);
 
     for stop in 1..23 {
         let part = folder(&format!("part-{stop}"));
         let parted = Directory::open(part.join("c"), 2).unwrap();
         let mut watch = Watch::new(JsonLines::create(&part.join("m.jsonl")).unwrap());
         watch.stop_after = Some(stop);
-        let start = full_state(&optimizer);
-        let (state, end) =
-            fit(start, &loader, &optimizer, &schedule, &plan(), loss, Some(&parted), &mut watch)
-                .unwrap();
-        assert_eq!((state.step, end), (stop, End::Stopped));
+        let mut start = trainer(full_state(&optimizer));
+        let options = FitOptions::new(plan()).directory(&parted).hooks(&mut watch);
+        let end = start.fit(&loader, loss, options).unwrap();
+        assert_eq!((start.state.step, end), (stop, End::Stopped));
         // What a killed process would have written after its last checkpoint.
         watch.metrics.write(stop + 1, &[("loss", 1e9.into())]).unwrap();
 
@@ -127,8 +128,8 @@ fn a_resumed_run_is_bit_identical_to_one_that_never_stopped() {
         let found = parted.newest(load).unwrap().unwrap();
         assert_eq!((found.step, found.loaded.step), (stop, stop));
         let mut watch = Watch::new(JsonLines::resume(&part.join("m.jsonl"), stop).unwrap());
-        fit(found.loaded, &loader, &optimizer, &schedule, &plan(), loss, Some(&parted), &mut watch)
-            .unwrap();
+        let options = FitOptions::new(plan()).directory(&parted).hooks(&mut watch);
+        trainer(found.loaded).fit(&loader, loss, options).unwrap();
         let same =
             |name: &str| fs::read(whole.join(name)).unwrap() == fs::read(part.join(name)).unwrap();
         assert!(same("m.jsonl"), "metrics after a stop at {stop}");
@@ -148,11 +149,9 @@ fn the_number_of_threads_changes_no_bit_of_a_checkpoint() {
             let data = Pairs::new(x, tensor(y)).unwrap();
             let loader = Loader::new(data, 4, Key::new(6)).unwrap().shuffle(true);
             let optimizer = Sgd::new(0.05).momentum(0.9);
-            let state = State::new(model, &optimizer, Key::new(7)).unwrap();
-            let plan = Plan { steps: 4, ..Plan::default() };
-            let schedule = Schedule::constant(0.05).unwrap();
-            let (state, _) =
-                fit(state, &loader, &optimizer, &schedule, &plan, loss, None, &mut ()).unwrap();
+            let mut trainer = Trainer::new(model, optimizer).unwrap().key(Key::new(7));
+            trainer.fit(&loader, loss, Plan::new(4)).unwrap();
+            let state = trainer.state;
             // The running statistics are those of training.
             assert_eq!(state.model.bn1.num_batches_tracked.item::<i64>().unwrap(), 4);
             state.contents().to_bytes().unwrap()
@@ -164,12 +163,10 @@ fn the_number_of_threads_changes_no_bit_of_a_checkpoint() {
 #[test]
 fn micro_batches_make_the_step_of_the_whole_batch() {
     let train = |batch: usize, accumulate: u64| {
-        let optimizer = Sgd::new(0.1);
-        let state = State::new(mlp(), &optimizer, Key::new(1)).unwrap();
         let loader = Loader::new(points(48), batch, Key::new(5)).unwrap();
-        let plan = Plan { steps: 6, accumulate, ..Plan::default() };
-        let schedule = Schedule::constant(0.1).unwrap();
-        fit(state, &loader, &optimizer, &schedule, &plan, loss, None, &mut ()).unwrap().0
+        let mut trainer = Trainer::new(mlp(), Sgd::new(0.1)).unwrap();
+        trainer.fit(&loader, loss, Plan::new(6).accumulate(accumulate)).unwrap();
+        trainer.state
     };
     let (whole, parts) = (train(16, 1), train(4, 4));
     assert_eq!((whole.position.epoch, whole.position), (2, parts.position));
@@ -194,17 +191,8 @@ fn a_loss_that_is_not_finite_stops_with_the_operation_and_keeps_the_model_before
         let by = if calls.get() >= 7 { 0.0f32 } else { 1.0 };
         Ok((divide(&value, &Tensor::scalar(by))?, measured))
     };
-    let schedule = Schedule::constant(0.01).unwrap();
-    let ended = fit(
-        state,
-        &loader(8),
-        &optimizer,
-        &schedule,
-        &plan(),
-        diverging,
-        Some(&directory),
-        &mut (),
-    );
+    let options = FitOptions::new(plan()).directory(&directory);
+    let ended = Trainer::from_state(state, &optimizer).fit(&loader(8), diverging, options);
     let Err(Error::Diverged { step, what, reason }) = ended else { panic!("it went on") };
     assert_eq!((step, what.as_str()), (7, "the loss is inf"));
     assert!(reason.starts_with("divide: its output is inf"), "{reason}");
@@ -221,12 +209,11 @@ fn an_overflow_in_f16_is_seen_halved_and_survived() {
     let state = State::new(mlp(), &optimizer, Key::new(9)).unwrap();
     // So large that the first gradients overflow f16.
     let state = state.scale(LossScale::dynamic(f64::from(1u32 << 24), 1000).unwrap());
-    let plan = Plan { steps: 40, policy: Policy::mixed(DType::F16), ..Plan::default() };
     let file = folder("f16");
     let mut watch = Watch::new(JsonLines::create(&file.join("m.jsonl")).unwrap());
-    let schedule = Schedule::constant(0.1).unwrap();
-    let (state, _) =
-        fit(state, &loader(8), &optimizer, &schedule, &plan, loss, None, &mut watch).unwrap();
+    let mut trainer = Trainer::from_state(state, &optimizer).policy(Policy::mixed(DType::F16));
+    trainer.fit(&loader(8), loss, FitOptions::new(Plan::new(40)).hooks(&mut watch)).unwrap();
+    let state = trainer.state;
     assert!(state.overflows > 0 && state.overflows < 20, "{}", state.overflows);
     assert_eq!(state.scale.value(), f64::from(1u32 << 24) / 2f64.powi(state.overflows as i32));
     assert_eq!(state.optimizer.step, 40 - state.overflows);
@@ -261,18 +248,17 @@ fn an_overflow_planted_in_a_layer_is_seen_halves_the_scale_and_is_survived() {
         let batch = points(8).batch(&(0..8).collect::<Vec<_>>(), Key::new(0)).unwrap();
         let batch = Batch { inputs: policy.to_compute(&batch.inputs).unwrap(), ..batch };
         let f = |model: &Mlp| Ok((steep(model, &batch, &Mode::Inference)?.0, ()));
-        let found = extensor::precision::step(f, &mlp(), policy, policy.loss_scale()).unwrap();
+        let found =
+            extensor::precision::value_and_grad(f, &mlp(), policy, policy.loss_scale()).unwrap();
         assert!(found.grads.is_none() && found.scale.value() == 32768.0, "{name}");
 
-        let optimizer = Sgd::new(0.1);
-        let state = State::new(mlp(), &optimizer, Key::new(9)).unwrap().scale(policy.loss_scale());
-        let plan = Plan { steps: 40, policy, ..Plan::default() };
+        let trainer = Trainer::new(mlp(), Sgd::new(0.1)).unwrap().key(Key::new(9));
+        let mut trainer = trainer.policy(policy);
         let file = folder("planted");
         let mut watch = Watch::new(JsonLines::create(&file.join("m.jsonl")).unwrap());
-        let schedule = Schedule::constant(0.1).unwrap();
-        let (state, end) =
-            fit(state, &loader(8), &optimizer, &schedule, &plan, steep, None, &mut watch).unwrap();
-        assert_eq!(end, End::Done);
+        let options = FitOptions::new(Plan::new(40)).hooks(&mut watch);
+        assert_eq!(trainer.fit(&loader(8), steep, options).unwrap(), End::Done);
+        let state = trainer.state;
         assert!((1..20).contains(&state.overflows), "{}", state.overflows);
         assert_eq!(state.scale.value(), 65536.0 / 2f64.powi(state.overflows as i32));
         assert_eq!(state.optimizer.step, 40 - state.overflows);
@@ -286,17 +272,15 @@ fn an_overflow_planted_in_a_layer_is_seen_halves_the_scale_and_is_survived() {
 #[test]
 fn training_stops_when_evaluations_bring_nothing_better() {
     let folder = folder("patience");
-    let optimizer = Sgd::new(0.1);
-    let state = State::new(mlp(), &optimizer, Key::new(9)).unwrap();
+    let mut trainer = Trainer::new(mlp(), Sgd::new(0.1)).unwrap().key(Key::new(9));
     let mut watch = Watch::new(JsonLines::create(&folder.join("m.jsonl")).unwrap());
-    let plan = Plan { steps: 100, evaluate_every: 2, patience: 2, ..Plan::default() };
+    let plan = Plan::new(100).evaluate_every(2).patience(2);
     let directory = Directory::open(folder.join("c"), 1).unwrap();
-    let schedule = Schedule::constant(0.1).unwrap();
     // From the last: 0.1, then the best, then two that are no better.
     watch.scores = Some(vec![0.9, 0.4, 0.2, 0.5, 0.1]);
-    let (state, end) =
-        fit(state, &loader(8), &optimizer, &schedule, &plan, loss, Some(&directory), &mut watch)
-            .unwrap();
+    let options = FitOptions::new(plan).directory(&directory).hooks(&mut watch);
+    let end = trainer.fit(&loader(8), loss, options).unwrap();
+    let state = trainer.state;
     assert_eq!((state.step, end, state.stale), (8, End::NoBetter, 2));
     let best = state.best.unwrap();
     assert_eq!((best.step, best.score), (4, 0.5));
@@ -443,23 +427,62 @@ fn an_optimiser_is_chosen_at_run_time_and_the_loss_falls() {
         Box::new(Adam::new(0.05)) as Box<dyn Optimizer<Line>>,
     ] {
         let line = Line { weight: Tensor::zeros([2, 4], DType::F32).unwrap() };
-        let state = State::new(line, &*optimizer, Key::new(1)).unwrap();
+        let mut trainer = Trainer::new(line, optimizer).unwrap();
         let f = |line: &Line, batch: &Batch, _: &Mode| {
             let logits = extensor::ops::linear(&batch.inputs, &line.weight, None)?;
-            let loss = cross_entropy(&logits, &batch.targets, Reduce::Mean)?;
-            Ok((loss, Measured { metrics: vec![], model: None }))
+            cross_entropy(&logits, &batch.targets, Reduce::Mean)
         };
         struct Losses(Vec<f64>);
         impl<M> Hooks<M> for Losses {
-            fn step(&mut self, step: &Step) -> Result<Flow> {
+            fn step(&mut self, step: &StepReport) -> Result<Flow> {
                 self.0.push(step.loss);
                 Ok(Flow::Continue)
             }
         }
         let mut losses = Losses(Vec::new());
-        let plan = Plan { steps: 60, ..Plan::default() };
-        let schedule = Schedule::constant(optimizer.learning_rate()).unwrap();
-        fit(state, &loader(10), &*optimizer, &schedule, &plan, f, None, &mut losses).unwrap();
+        trainer.fit(&loader(10), f, FitOptions::new(Plan::new(60)).hooks(&mut losses)).unwrap();
         assert!(losses.0[59] < 0.5 * losses.0[0], "{:?}", losses.0);
     }
+}
+
+#[test]
+fn a_loop_of_ones_own_makes_the_steps_of_fit() {
+    let model = ResNet::with_widths(Key::new(2), 1, 3, 1, [4, 4, 4]).unwrap();
+    let x = Key::new(4).normal([12, 1, 8, 8], DType::F32).unwrap();
+    let y: Vec<i64> = (0..12).map(|i| i % 3).collect();
+    let data = Pairs::new(x, tensor(y)).unwrap();
+    let loader = Loader::new(data, 4, Key::new(6)).unwrap().shuffle(true);
+    let trainer = Trainer::new(model, Adam::new(0.01)).unwrap().key(Key::new(7));
+    let trainer = trainer.schedule(Schedule::cosine(0.01, 5, 0.0).unwrap());
+    let (mut whole, mut own) = (trainer.clone(), trainer);
+    whole.fit(&loader, loss, Plan::new(5)).unwrap();
+    for loaded in loader.start_at(Default::default()).unwrap().take(5) {
+        let loaded = loaded.unwrap();
+        let step = own.step(|model, mode| {
+            let output = model.forward(&loaded.batch.inputs, mode)?;
+            output.loss(|logits| class_loss(logits, &loaded.batch.targets, 0.0))
+        });
+        assert!(step.unwrap().is_finite());
+        own.state.position = loaded.next;
+    }
+    assert_eq!(own.model().bn1.num_batches_tracked.item::<i64>().unwrap(), 5);
+    // `fit` evaluates after its last step and has nothing to do so with.
+    own.state.due = whole.state.due;
+    assert!(whole.state.contents().to_bytes().unwrap() == own.state.contents().to_bytes().unwrap());
+}
+
+#[test]
+fn a_step_that_fails_leaves_the_model_as_it_was_and_names_the_operation() {
+    let mut trainer = Trainer::new(tensor([2f32, 0.0]), Sgd::new(0.1)).unwrap();
+    let sum = |x: &Tensor| x.sum(..);
+    trainer.step(|x, _| sum(x)).unwrap();
+    let (before, copy) = (trainer.model().to_vec::<f32>().unwrap(), trainer.state.clone());
+    let error = trainer.step(|x, _| sum(&x.log()?)).unwrap_err().to_string();
+    assert!(error.starts_with("step 2: the loss is NaN: log: its output is NaN"), "{error}");
+    assert!(trainer.step(|x, _| x.reshape([3])).is_err());
+    assert_eq!((trainer.state.step, trainer.model().to_vec::<f32>().unwrap()), (1, before.clone()));
+    // A copy of the state is not touched by the steps that come after it.
+    trainer.step(|x, _| sum(x)).unwrap();
+    assert_eq!(copy.model.to_vec::<f32>().unwrap(), before);
+    assert_ne!(trainer.model().to_vec::<f32>().unwrap(), before);
 }

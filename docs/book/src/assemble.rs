@@ -46,7 +46,12 @@ fn reference(pages: &Path) -> Result<(), String> {
     if !text.contains(REFERENCE) {
         return Err(format!("SUMMARY.md: there is no line {REFERENCE:?}"));
     }
-    write(&summary, &text.replace(REFERENCE, ""))
+    let folder = pages.join("reference");
+    extensor_cli::reference::write_book(&folder)?;
+    // Its own summary has paths from its own folder.
+    let contents = read(&folder.join("SUMMARY.md"))?.replace("](", "](reference/");
+    std::fs::remove_file(folder.join("SUMMARY.md")).map_err(|error| error.to_string())?;
+    write(&summary, &text.replace(REFERENCE, &contents))
 }
 
 /// Typesets the formulas of all pages.

@@ -79,3 +79,29 @@ pub fn unhidden(line: &str) -> String {
         _ => line.to_string(),
     }
 }
+
+/// The code in a column of a page's tables: the line of a row, and what stands between single backticks in its cell below the
+/// heading `column`, such as `Rust`.
+pub fn cells(page: &str, column: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let (mut at, mut fenced) = (None, false);
+    for (number, line) in (1..).zip(page.lines()) {
+        fenced ^= line.starts_with("```");
+        if fenced || !line.starts_with('|') {
+            at = None;
+            continue;
+        }
+        // A bar that does not end a cell is written `\|`.
+        let hidden = line.replace("\\|", "\u{0}");
+        let cells: Vec<&str> = hidden.trim_matches('|').split('|').map(str::trim).collect();
+        match at {
+            None => at = Some(cells.iter().position(|cell| *cell == column)),
+            Some(Some(at)) => {
+                let code = cells.get(at).unwrap_or(&"").split('`').skip(1).step_by(2);
+                found.extend(code.map(|code| (number, code.replace('\u{0}', "|"))));
+            }
+            Some(None) => {}
+        }
+    }
+    found
+}

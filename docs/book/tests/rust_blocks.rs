@@ -70,4 +70,29 @@ fn run(
     }
 }
 
+/// What the code in tables of names (`Rust` in the heading, pages in `coming-from/`) may use without saying where it comes from; it is compiled, not run.
+mod given {
+    pub use extensor::check::Options;
+    pub use extensor::ops::*;
+    pub use extensor::prelude::*;
+    pub use extensor::{autodiff, check, data, debug, gradients, io, metrics, nn, ops};
+    pub use extensor::{optim, precision, threads, train};
+
+    pub struct Given {
+        pub x: Tensor,
+        pub y: Tensor,
+        pub w: Tensor,
+        pub b: Tensor,
+        pub labels: Tensor,
+        pub index: Tensor,
+        pub mask: Tensor,
+        pub key: Key,
+        pub model: nn::models::Mlp,
+        pub grads: nn::models::Mlp,
+        pub optimizer: optim::AdamW,
+        pub state: optim::State<nn::models::Mlp>,
+        pub loader: data::Loader,
+    }
+}
+
 include!(concat!(env!("OUT_DIR"), "/rust_blocks.rs"));

@@ -16,7 +16,7 @@ use extensor::data::Loader;
 use extensor::io::atomic;
 use extensor::train::metrics::JsonLines;
 use extensor::train::tensorboard::EventFile;
-use extensor::train::{Directory, End, Plan, State, fit};
+use extensor::train::{Directory, End, FitOptions, Plan, State, Trainer};
 use extensor::{Key, interrupt};
 use network::Network;
 use progress::Progress;
@@ -202,20 +202,14 @@ impl Session {
         progress.say(&report::head(&settings, &data, &state, &plan));
         let started = Instant::now();
         progress.start();
-        let ended = fit(
-            state,
-            &loader,
-            &*optimizer,
-            &schedule,
-            &plan,
-            evaluate::loss,
-            Some(&directory),
-            &mut progress,
-        );
+        let trainer = Trainer::from_state(state, optimizer).schedule(schedule);
+        let mut trainer = trainer.policy(recipe::policy(&settings));
+        let options = FitOptions::new(plan).directory(&directory).hooks(&mut progress);
+        let ended = trainer.fit(&loader, evaluate::loss, options);
         progress.finish();
         let again = format!("extensor train --resume {}", folder.display());
-        let (state, end) = match ended {
-            Ok(ended) => ended,
+        let end = match ended {
+            Ok(end) => end,
             Err(error @ extensor::Error::Diverged { .. }) => {
                 return Err(format!(
                     "{error}\nthe model as it was before that step is in {}; go on with a smaller learning rate: {again} --lr {}",
@@ -225,24 +219,15 @@ impl Session {
             }
             Err(error) => return Err(error.to_string()),
         };
+        let state = trainer.state;
         if end == End::Stopped {
             let step = state.step;
             progress.output.line(&format!("stopped after step {step}; go on with: {again}"));
             progress.output.finish()?;
             return Ok(INTERRUPTED);
         }
-        let mut finish = || {
-            report::finish(
-                &settings,
-                &state,
-                &plan,
-                &folder,
-                &directory,
-                &mut progress,
-                started,
-                end,
-            )
-        };
+        let mut finish =
+            || report::finish(&settings, &state, &folder, &directory, &mut progress, started, end);
         let stopped = || stop.load(Ordering::Relaxed);
         match interrupt::watch(&stopped, || Ok(finish())).map_err(failed).and_then(|done| done) {
             Err(_) if stopped() => {

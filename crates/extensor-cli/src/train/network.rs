@@ -4,7 +4,7 @@
 
 use super::config::Settings;
 use super::data::Task;
-use extensor::autodiff::Path;
+use extensor::autodiff::{Item, Path};
 use extensor::nn::models::{Gpt, GptConfig, LeNet5, Mlp, ResNet};
 use extensor::nn::{Mode, Model, Output};
 use extensor::{Key, Result, Tensor, Tree};
@@ -67,6 +67,10 @@ impl Tree for Network {
         f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
     ) -> Result<()> {
         each!(self, model => model.visit_mut(path, f))
+    }
+
+    fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
+        each!(self, model => model.describe(path, f))
     }
 }
 

@@ -7,12 +7,13 @@ use super::config::Settings;
 use super::data::{Data, Task};
 use super::evaluate::{self, Scores};
 use super::network::Network;
+use super::recipe;
 use crate::output::Output;
 use extensor::io::safetensors::Contents;
 use extensor::precision::Policy;
 use extensor::train::metrics::{JsonLines, Value};
 use extensor::train::tensorboard::EventFile;
-use extensor::train::{Evaluation, Flow, Hooks, Plan, Step};
+use extensor::train::{Evaluation, Flow, Hooks, Plan, StepReport};
 use extensor::{Result, interrupt};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::Path;
@@ -81,7 +82,7 @@ impl Progress {
             metrics,
             events,
             data,
-            policy: plan.policy,
+            policy: recipe::policy(settings),
             config,
             stop,
             quiet,
@@ -162,7 +163,7 @@ pub fn evaluation(task: &Task, scores: &Scores) -> Evaluation {
 }
 
 impl Hooks<Network> for Progress {
-    fn step(&mut self, step: &Step) -> Result<Flow> {
+    fn step(&mut self, step: &StepReport) -> Result<Flow> {
         let now = Instant::now();
         self.training += now - self.last;
         self.seen += step.examples as u64;

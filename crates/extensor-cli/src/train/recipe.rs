@@ -70,7 +70,6 @@ pub fn plan(settings: &Settings, loader: &Loader) -> Plan {
     Plan {
         steps: settings.steps.unwrap_or(all),
         accumulate,
-        policy: policy(settings),
         evaluate_every: settings.eval_every.unwrap_or(0),
         checkpoint_every: settings.checkpoint_every.unwrap_or(0),
         patience: settings.patience.unwrap_or(0),

@@ -55,7 +55,6 @@ fn thousands(n: u64) -> String {
 pub fn finish(
     settings: &Settings,
     state: &State<Network>,
-    plan: &Plan,
     folder: &Path,
     directory: &Directory,
     progress: &mut Progress,
@@ -73,7 +72,7 @@ pub fn finish(
     };
     let last = state.result().map_err(failed)?;
     let test = |model: &Network| {
-        evaluate::evaluate(model, &*data.test, plan.policy, usize::MAX).map_err(failed)
+        evaluate::evaluate(model, &*data.test, progress.policy, usize::MAX).map_err(failed)
     };
     let (best_scores, last_scores) = (test(&model)?, test(&last)?);
     let plots = draw(folder, &data, &model, &best_scores).map_err(|error| error.to_string())?;

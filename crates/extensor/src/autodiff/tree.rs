@@ -32,6 +32,28 @@ pub trait Tree: Sized {
         path: &Path<'_>,
         f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
     ) -> Result<()>;
+
+    /// Tells `f` what the tree is made of, the outermost first, for whoever prints it (see
+    /// [`summary`](crate::nn::summary)): the leaves, and with `#[derive(Tree)]` the names of types and
+    /// variants and the numbers among their fields.
+    fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
+        // Describing cannot fail.
+        let _ = self.visit(path, &mut |path, x| {
+            f(path, Item::Leaf(x));
+            Ok(())
+        });
+    }
+}
+
+/// Something that a tree is made of: what [`Tree::describe`] tells.
+#[derive(Clone, Debug)]
+pub enum Item<'a> {
+    /// A struct or a variant of an enum, by its name; what follows below its path belongs to it.
+    Node(&'static str),
+    /// A tensor.
+    Leaf(&'a Tensor),
+    /// A number or another value that is no tensor.
+    Setting(String),
 }
 
 /// Where a leaf is in a tree; prints as `layers.0.weight`.
@@ -61,6 +83,17 @@ impl<'a> Path<'a> {
     /// The item of this number.
     pub fn item(&'a self, index: usize) -> Path<'a> {
         Path { parent: Some(self), part: Part::Index(index), buffer: self.buffer }
+    }
+
+    /// The names and numbers that lead here from the tree's root.
+    pub fn parts(&self) -> Vec<String> {
+        let mut parts = self.parent.map_or_else(Vec::new, Path::parts);
+        match self.part {
+            Part::Root => {}
+            Part::Name(name) => parts.push(name.to_string()),
+            Part::Index(index) => parts.push(index.to_string()),
+        }
+        parts
     }
 
     /// Whether this is the tree itself: the tree is one tensor.
@@ -196,34 +229,42 @@ impl Tree for Tensor {
     }
 }
 
+/// Types that are trees without leaves, with what there is to say of one, if anything.
 macro_rules! no_leaves {
-    ($($t:ty),*) => {$(
-        impl Tree for $t {
+    ($setting:expr; $($t:ty),*) => {$(
+        impl $crate::Tree for $t {
+            fn describe(&self, path: &$crate::autodiff::Path<'_>, f: &mut dyn FnMut(&$crate::autodiff::Path<'_>, $crate::autodiff::Item<'_>)) {
+                let setting: fn(&Self) -> Option<String> = $setting;
+                if let Some(text) = setting(self) {
+                    f(path, $crate::autodiff::Item::Setting(text));
+                }
+            }
             fn visit<'a>(
                 &'a self,
-                _: &Path<'_>,
-                _: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> Result<()>,
-            ) -> Result<()> {
+                _: &$crate::autodiff::Path<'_>,
+                _: &mut dyn FnMut(&$crate::autodiff::Path<'_>, &'a $crate::Tensor) -> $crate::Result<()>,
+            ) -> $crate::Result<()> {
                 Ok(())
             }
             fn map(
                 &self,
-                _: &Path<'_>,
-                _: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
-            ) -> Result<Self> {
+                _: &$crate::autodiff::Path<'_>,
+                _: &mut dyn FnMut(&$crate::autodiff::Path<'_>, &$crate::Tensor) -> $crate::Result<$crate::Tensor>,
+            ) -> $crate::Result<Self> {
                 Ok(self.clone())
             }
             fn visit_mut(
                 &mut self,
-                _: &Path<'_>,
-                _: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
-            ) -> Result<()> {
+                _: &$crate::autodiff::Path<'_>,
+                _: &mut dyn FnMut(&$crate::autodiff::Path<'_>, &mut $crate::Tensor) -> $crate::Result<()>,
+            ) -> $crate::Result<()> {
                 Ok(())
             }
         }
     )*};
 }
 no_leaves!(
+    |x| Some(x.to_string());
     bool,
     i8,
     i16,
@@ -240,7 +281,9 @@ no_leaves!(
     String,
     &'static str
 );
-no_leaves!((), crate::Key, crate::DType, crate::Shape);
+no_leaves!(|x| Some(x.to_string()); crate::DType, crate::Shape);
+no_leaves!(|_| None; (), crate::Key);
+pub(crate) use no_leaves;
 
 macro_rules! tuples {
     ($($name:ident $index:tt),*) => {
@@ -267,6 +310,9 @@ macro_rules! tuples {
             ) -> Result<()> {
                 $(self.$index.visit_mut(&path.item($index), f)?;)*
                 Ok(())
+            }
+            fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
+                $(self.$index.describe(&path.item($index), f);)*
             }
         }
     };
@@ -304,6 +350,9 @@ impl<T: Tree> Tree for Vec<T> {
         let mut items = self.iter_mut().enumerate();
         items.try_for_each(|(i, item)| item.visit_mut(&path.item(i), f))
     }
+    fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
+        self.iter().enumerate().for_each(|(i, item)| item.describe(&path.item(i), f));
+    }
 }
 
 impl<T: Tree, const N: usize> Tree for [T; N] {
@@ -334,6 +383,9 @@ impl<T: Tree, const N: usize> Tree for [T; N] {
         let mut items = self.iter_mut().enumerate();
         items.try_for_each(|(i, item)| item.visit_mut(&path.item(i), f))
     }
+    fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
+        self.iter().enumerate().for_each(|(i, item)| item.describe(&path.item(i), f));
+    }
 }
 
 impl<T: Tree> Tree for Option<T> {
@@ -358,6 +410,9 @@ impl<T: Tree> Tree for Option<T> {
     ) -> Result<()> {
         self.iter_mut().try_for_each(|item| item.visit_mut(path, f))
     }
+    fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
+        self.iter().for_each(|item| item.describe(path, f));
+    }
 }
 
 impl<T: Tree> Tree for Box<T> {
@@ -381,6 +436,9 @@ impl<T: Tree> Tree for Box<T> {
         f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
     ) -> Result<()> {
         (**self).visit_mut(path, f)
+    }
+    fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
+        (**self).describe(path, f);
     }
 }
 
@@ -409,6 +467,9 @@ impl<T: Tree> Tree for BTreeMap<String, T> {
         f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
     ) -> Result<()> {
         self.iter_mut().try_for_each(|(name, item)| item.visit_mut(&path.field(name), f))
+    }
+    fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
+        self.iter().for_each(|(name, item)| item.describe(&path.field(name), f));
     }
 }
 
@@ -444,5 +505,10 @@ impl<T: Tree, S: BuildHasher + Default> Tree for HashMap<String, T, S> {
         let mut items: Vec<_> = self.iter_mut().collect();
         items.sort_by(|a, b| a.0.cmp(b.0));
         items.into_iter().try_for_each(|(name, item)| item.visit_mut(&path.field(name), f))
+    }
+    fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
+        let mut names: Vec<&String> = self.keys().collect();
+        names.sort();
+        names.into_iter().for_each(|name| self[name].describe(&path.field(name), f));
     }
 }

@@ -1,11 +1,12 @@
 //! Checking a backward function against differences.
 
 use super::bits::{bit_differences, first_not_finite};
+use super::diagnosis::{self, Argument};
 use super::differences::{Function, Line, Subject, expect_floats};
 use super::judge::Check;
 use super::options::{Mode, Options};
 use super::prepare::{coarsest, cotangents, forward_problem, misfit, wrt};
-use super::report::{Place, Problem, Report, Step};
+use super::report::{ErrorAtStep, Place, Problem, Report};
 use crate::{DType, Result, Tensor};
 
 /// A backward function: the gradients for the inputs differentiated by, from those of the outputs
@@ -186,6 +187,7 @@ pub(crate) fn check_pair(
         kink_count: 0,
         taylor: None,
         problem: None,
+        diagnosis: None,
     };
 
     let outputs = f(inputs)?;
@@ -203,6 +205,9 @@ pub(crate) fn check_pair(
         }
     }
     if let Some(problem) = misfit(&gradients, inputs, &wrt, options) {
+        if let Problem::Shape { expected, got, .. } = &problem {
+            report.diagnosis = diagnosis::of_shape(expected, got);
+        }
         report.problem = Some(problem);
         return Ok(report);
     }
@@ -231,11 +236,23 @@ pub(crate) fn check_pair(
     match mode {
         Mode::Fast => {
             check.directions(&mut report)?;
-            if options.record && matches!(report.problem, Some(Problem::Wrong { .. })) {
+            if matches!(report.problem, Some(Problem::Wrong { .. })) {
                 check.locate(&mut report)?;
             }
         }
         _ => check.elements(&mut report)?,
+    }
+    if matches!(report.problem, Some(Problem::Wrong { .. })) {
+        let argument = |&input: &usize| Argument {
+            name: options.input_name(input),
+            shape: inputs[input].shape().to_vec(),
+        };
+        let arguments: Vec<Argument> = wrt.iter().map(argument).collect();
+        let some = mode == Mode::Fast;
+        report.diagnosis = diagnosis::of_values(&report.comparisons, &arguments, some);
+    }
+    if !options.record {
+        report.comparisons = Vec::new();
     }
     let smooth = report.kink_count == 0;
     if options.taylor && report.passed() && smooth && dtype == DType::F64 {
@@ -251,7 +268,7 @@ pub(crate) fn convergence(
     f_backward: Pullback,
     inputs: &[Tensor],
     options: &Options,
-) -> Result<Vec<Step>> {
+) -> Result<Vec<ErrorAtStep>> {
     let wrt = wrt(inputs, options)?;
     let outputs = f(inputs)?;
     expect_floats(&options.name, &outputs)?;
@@ -271,7 +288,7 @@ pub(crate) fn convergence(
         let eps = 10f64.powf(f64::from(half_decade) / 2.0);
         let numeric = subject.central(&line, eps * subject.scale(&line))?.value;
         let error = (exact - numeric).abs();
-        Ok(Step { eps, numeric, error })
+        Ok(ErrorAtStep { eps, numeric, error })
     };
     (-22..=-4).rev().map(step).collect()
 }

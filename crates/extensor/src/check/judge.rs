@@ -3,7 +3,7 @@
 use super::differences::{Line, Quotient, Sides, Subject};
 use super::options::Options;
 use super::prepare::signed;
-use super::report::{Comparison, Kink, Place, Problem, Report, Step};
+use super::report::{Comparison, ErrorAtStep, Kink, Place, Problem, Report};
 use super::taylor;
 use crate::tensor::unravel;
 use crate::{Key, Result, Tensor, Tolerance};
@@ -228,9 +228,7 @@ impl Check<'_> {
                 number,
                 moved,
             };
-            if self.options.record {
-                record.all.push(suspect.comparison.clone());
-            }
+            record.all.push(suspect.comparison.clone());
             if suspect.comparison.ratio() > 1.0 || suspect.comparison.ratio().is_nan() {
                 suspects.push(suspect);
                 continue;
@@ -337,7 +335,7 @@ impl Check<'_> {
     }
 
     /// The error for steps from a thousand times ε down to a ten-thousandth of it.
-    fn steps(&self, line: &Line, analytic: f64) -> Result<Vec<Step>> {
+    fn steps(&self, line: &Line, analytic: f64) -> Result<Vec<ErrorAtStep>> {
         // On request at half decades, which make a better picture.
         let parts = if self.options.record { 2 } else { 1 };
         let step = |power: i32| {
@@ -345,7 +343,7 @@ impl Check<'_> {
             let h = eps * self.subject.scale(line);
             let numeric = self.subject.central(line, h)?.value;
             let error = (analytic - numeric).abs();
-            Ok(Step { eps, numeric, error })
+            Ok(ErrorAtStep { eps, numeric, error })
         };
         (-4 * parts..=3 * parts).rev().map(step).collect()
     }

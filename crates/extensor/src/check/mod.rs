@@ -34,6 +34,7 @@
 mod arrange;
 mod bits;
 mod close;
+mod diagnosis;
 mod differences;
 pub mod exhaustive;
 mod function;
@@ -55,4 +56,4 @@ pub use gradient::{
     NumericalGradient, assert_gradients_close, check_gradient, check_gradients, numerical_gradient,
 };
 pub use options::{Mode, Options};
-pub use report::{Comparison, Kink, Place, Problem, Report, Step};
+pub use report::{Comparison, ErrorAtStep, Kink, Place, Problem, Report};

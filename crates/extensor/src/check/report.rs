@@ -56,10 +56,10 @@ impl Comparison {
     }
 }
 
-/// The central difference for one step.
+/// The central difference for one step size.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
-    /// The step.
+pub struct ErrorAtStep {
+    /// The step size.
     pub eps: f64,
     /// The difference quotient.
     pub numeric: f64,
@@ -174,7 +174,7 @@ pub struct Report {
     pub worst: Option<Comparison>,
     /// How the error there moves with the step; for reports that do not pass, and on request
     /// ([`Options::record`](super::Options::record)) for all.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ErrorAtStep>,
     /// On request ([`Options::record`](super::Options::record)) every comparison made; where a fast
     /// check failed, those of the elements that it then looked at.
     pub comparisons: Vec<Comparison>,
@@ -186,6 +186,9 @@ pub struct Report {
     pub taylor: Option<f64>,
     /// Why the check did not pass.
     pub problem: Option<Problem>,
+    /// What kind of mistake a wrong gradient looks like: a constant factor, a missing 1/N, a missing
+    /// broadcast sum, one argument alone, …
+    pub diagnosis: Option<String>,
 }
 
 impl Report {
@@ -225,20 +228,15 @@ impl fmt::Display for Report {
                 "\n  how the error moves with ε\n    ε        numeric                  error",
             )?;
             for step in &self.steps {
-                let Step { eps, numeric, error } = step;
+                let ErrorAtStep { eps, numeric, error } = step;
                 write!(f, "\n    {eps:<8.0e} {numeric:<24.15e} {error:.3e}")?;
             }
             if let Some(verdict) = self.verdict() {
                 write!(f, "\n  {verdict}")?;
             }
         }
-        if let Some(Problem::Wrong { factor: Some(factor), .. }) = self.problem {
-            write!(f, "\n  analytic = {factor:.6} × numeric wherever it is wrong")?;
-            f.write_str(match factor {
-                v if (v + 1.0).abs() < 1e-4 => ": a swapped sign",
-                0.0 => ": a term is missing",
-                _ => "",
-            })?;
+        if let Some(diagnosis) = &self.diagnosis {
+            write!(f, "\n  it looks like this: {diagnosis}")?;
         }
         for kink in &self.kinks {
             let Kink { place, left, right, analytic } = kink;

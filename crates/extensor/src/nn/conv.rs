@@ -54,7 +54,6 @@ pub struct Conv2d {
     /// `[out]`.
     pub bias: Option<Tensor>,
     /// How the windows lie.
-    #[tree(static)]
     pub options: ConvOptions,
 }
 
@@ -111,7 +110,6 @@ pub struct Conv1d {
     /// `[out]`.
     pub bias: Option<Tensor>,
     /// How the windows lie.
-    #[tree(static)]
     pub options: ConvOptions,
 }
 
@@ -167,7 +165,6 @@ pub struct ConvTranspose2d {
     /// `[out]`.
     pub bias: Option<Tensor>,
     /// How the windows lie.
-    #[tree(static)]
     pub options: ConvOptions,
 }
 

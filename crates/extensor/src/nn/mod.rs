@@ -26,22 +26,28 @@
 //! ```
 
 mod attention;
+mod builder;
 mod conv;
 pub mod init;
 mod linear;
 pub mod models;
+mod module;
 mod norm;
 mod sequential;
 mod simple;
+mod summary;
 
 pub use attention::MultiHeadAttention;
+pub use builder::Builder;
 pub use conv::{Conv1d, Conv2d, ConvTranspose2d};
 pub use linear::{Embedding, Linear};
+pub use module::Module;
 pub use norm::{BatchNorm2d, GroupNorm, LayerNorm, RMSNorm};
 pub use sequential::{Layer, Sequential};
 pub use simple::{
     Activation, AdaptiveAvgPool, AvgPool2d, Dropout, Flatten, GlobalAvgPool, MaxPool2d,
 };
+pub use summary::{Summary, summary};
 
 use crate::ops::{CrossEntropyOptions, Reduce};
 use crate::{Key, Result, Tensor, Tree, ops};
@@ -99,6 +105,24 @@ impl<M> Output<M> {
     /// The result of a model without running statistics.
     pub fn stateless(logits: Tensor) -> Output<M> {
         Output { logits, model: None }
+    }
+
+    /// The loss of the result, beside the model with new running statistics: what
+    /// [`Trainer::step`](crate::train::Trainer::step) takes.
+    ///
+    /// ```
+    /// use extensor::nn::{Sequential, class_loss};
+    /// use extensor::{optim::AdamW, prelude::*, train::Trainer};
+    /// let [a, b] = Key::new(1).split();
+    /// let model = Sequential::builder(a).conv2d(1, 4, 3).batch_norm2d(4).flatten().linear(16, 2).build()?;
+    /// let (x, labels) = (b.normal([8, 1, 4, 4], DType::F32)?, tensor([0i64, 1, 0, 1, 0, 1, 0, 1]));
+    /// let mut trainer = Trainer::new(model, AdamW::new(0.01))?;
+    /// let first = trainer.step(|model, mode| model.forward(&x, mode)?.loss(|y| class_loss(y, &labels, 0.0)))?;
+    /// assert!(first > 0.0);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    pub fn loss(self, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<(Tensor, Option<M>)> {
+        Ok((f(&self.logits)?, self.model))
     }
 }
 

@@ -3,7 +3,7 @@
 //! A list knows which layers there are and in which order; what they compute is their own concern.
 
 use super::*;
-use crate::autodiff::Path;
+use crate::autodiff::{Item, Path};
 
 macro_rules! layers {
     ($($(#[$doc:meta])* $name:ident($layer:ty)),* $(,)?) => {
@@ -40,6 +40,11 @@ macro_rules! layers {
             ) -> Result<()> {
                 match self {
                     $(Layer::$name(layer) => layer.visit_mut(path, f),)*
+                }
+            }
+            fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
+                match self {
+                    $(Layer::$name(layer) => layer.describe(path, f),)*
                 }
             }
         }
@@ -128,8 +133,8 @@ impl Layer {
 
 /// Layers one after the other, with the names of PyTorch's `nn.Sequential`: `0.weight`, `2.bias`.
 ///
-/// A network of your own, with layers that are not here or with branches, is a struct with
-/// `#[derive(Tree)]` and a function.
+/// [`Sequential::builder`] makes the layers and gives each its key. A network of your own, with layers
+/// that are not here or with branches, is a struct with `#[derive(Tree)]` and a function.
 ///
 /// ```
 /// use extensor::autodiff::named_leaves;
@@ -157,6 +162,11 @@ impl Sequential {
     /// These layers.
     pub fn new(layers: impl Into<Vec<Layer>>) -> Sequential {
         Sequential { layers: layers.into() }
+    }
+
+    /// Layers that are yet to be said, with parameters from this key.
+    pub fn builder(key: Key) -> Builder {
+        Builder::new(key)
     }
 }
 
@@ -202,5 +212,9 @@ impl Tree for Sequential {
         f: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
     ) -> Result<()> {
         self.layers.visit_mut(path, f)
+    }
+    fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
+        f(path, Item::Node("Sequential"));
+        self.layers.describe(path, f);
     }
 }

@@ -120,7 +120,6 @@ macro_rules! pooling {
         #[derive(Tree, Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name {
             /// How the windows lie.
-            #[tree(static)]
             pub options: PoolOptions,
         }
 
@@ -205,7 +204,6 @@ impl GlobalAvgPool {
 #[derive(Tree, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveAvgPool {
     /// Height and width of the result.
-    #[tree(static)]
     pub size: Pair,
 }
 

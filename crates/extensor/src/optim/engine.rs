@@ -99,20 +99,20 @@ pub(super) fn init<T: Tree, M: Method>(method: &M, model: &T) -> Result<State<T>
     State::new(M::NAME, method.slots(), method.start(), model)
 }
 
-pub(super) fn update<T: Tree, M: Method>(
+pub(super) fn advance<T: Tree, M: Method>(
     method: &M,
     lr: f64,
-    mut model: T,
+    model: &mut T,
     grads: &T,
-    mut state: State<T>,
-) -> Result<(T, State<T>)> {
+    state: &mut State<T>,
+) -> Result<()> {
     check(method, lr)?;
     let common = method.common();
-    state.expect(M::NAME, method.slots(), parameters(&model).len())?;
-    let factors = common.groups.factors(M::NAME, &model)?;
+    state.expect(M::NAME, method.slots(), parameters(model).len())?;
+    let factors = common.groups.factors(M::NAME, model)?;
     let within = common.clip_value.map(|limit| clip_grad_value(grads, limit)).transpose()?;
     let grads = within.as_ref().unwrap_or(grads);
-    fits(M::NAME, &model, grads)?;
+    fits(M::NAME, model, grads)?;
     let scale = match common.clip_norm {
         None => 1.0,
         Some(limit) => {
@@ -139,8 +139,7 @@ pub(super) fn update<T: Tree, M: Method>(
         let slots = state.of_parameter(M::NAME, index, path, parameter)?;
         index += 1;
         method.step(now, Leaf { parameter, gradient, scale, slots })
-    })?;
-    Ok((model, state))
+    })
 }
 
 /// An error unless there is a gradient of the right kind for every parameter.
@@ -294,14 +293,14 @@ macro_rules! optimizer {
             fn init(&self, model: &T) -> $crate::Result<$crate::optim::State<T>> {
                 $crate::optim::engine::init(self, model)
             }
-            fn update_with(
+            fn advance(
                 &self,
                 lr: f64,
-                model: T,
+                model: &mut T,
                 grads: &T,
-                state: $crate::optim::State<T>,
-            ) -> $crate::Result<(T, $crate::optim::State<T>)> {
-                $crate::optim::engine::update(self, lr, model, grads, state)
+                state: &mut $crate::optim::State<T>,
+            ) -> $crate::Result<()> {
+                $crate::optim::engine::advance(self, lr, model, grads, state)
             }
         }
     };

@@ -85,9 +85,22 @@ pub trait Optimizer<T: Tree> {
     /// are no parameters.
     fn init(&self, model: &T) -> Result<State<T>>;
 
+    /// Replaces the model and the state by those after a step with this learning rate. What can be wrong
+    /// with the arguments is found before anything is replaced.
+    fn advance(&self, lr: f64, model: &mut T, grads: &T, state: &mut State<T>) -> Result<()>;
+
     /// The model and the state after a step with this learning rate instead of the optimiser's own: what
     /// a [`Schedule`] says, say.
-    fn update_with(&self, lr: f64, model: T, grads: &T, state: State<T>) -> Result<(T, State<T>)>;
+    fn update_with(
+        &self,
+        lr: f64,
+        mut model: T,
+        grads: &T,
+        mut state: State<T>,
+    ) -> Result<(T, State<T>)> {
+        self.advance(lr, &mut model, grads, &mut state)?;
+        Ok((model, state))
+    }
 
     /// The model and the state after a step.
     fn update(&self, model: T, grads: &T, state: State<T>) -> Result<(T, State<T>)> {
@@ -95,14 +108,19 @@ pub trait Optimizer<T: Tree> {
     }
 }
 
-impl<T: Tree, O: Optimizer<T> + ?Sized> Optimizer<T> for Box<O> {
-    fn learning_rate(&self) -> f64 {
-        (**self).learning_rate()
-    }
-    fn init(&self, model: &T) -> Result<State<T>> {
-        (**self).init(model)
-    }
-    fn update_with(&self, lr: f64, model: T, grads: &T, state: State<T>) -> Result<(T, State<T>)> {
-        (**self).update_with(lr, model, grads, state)
-    }
+macro_rules! by_reference {
+    ($($pointer:ty),*) => {$(
+        impl<T: Tree, O: Optimizer<T> + ?Sized> Optimizer<T> for $pointer {
+            fn learning_rate(&self) -> f64 {
+                (**self).learning_rate()
+            }
+            fn init(&self, model: &T) -> Result<State<T>> {
+                (**self).init(model)
+            }
+            fn advance(&self, lr: f64, model: &mut T, grads: &T, state: &mut State<T>) -> Result<()> {
+                (**self).advance(lr, model, grads, state)
+            }
+        }
+    )*};
 }
+by_reference!(Box<O>, &O);

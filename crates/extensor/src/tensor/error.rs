@@ -273,6 +273,14 @@ pub enum Error {
         /// What the panic said.
         message: String,
     },
+    /// A layer that could not be made, among others.
+    #[error("layer {number}: {error}")]
+    InLayer {
+        /// Its number among the layers, from 0 on.
+        number: usize,
+        /// What was wrong.
+        error: Box<Error>,
+    },
     /// Training that went wrong: a loss or a gradient that is not finite.
     #[error("step {step}: {what}: {reason}")]
     Diverged {

@@ -266,7 +266,8 @@ impl From<std::ops::RangeFull> for Axes {
     }
 }
 
-/// A list of sizes or axes as an argument: an array, slice or vector of integers of any width.
+/// A list of sizes or axes as an argument: an array, slice or vector of integers of any width, or one
+/// integer.
 pub trait Integers {
     /// The integers.
     fn integers(&self) -> SmallVec<[i64; 4]>;
@@ -282,6 +283,11 @@ macro_rules! integers {
         impl<const N: usize> Integers for [$t; N] {
             fn integers(&self) -> SmallVec<[i64; 4]> {
                 self[..].integers()
+            }
+        }
+        impl Integers for $t {
+            fn integers(&self) -> SmallVec<[i64; 4]> {
+                [*self].integers()
             }
         }
         impl Integers for Vec<$t> {

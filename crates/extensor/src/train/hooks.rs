@@ -5,7 +5,7 @@ use crate::io::safetensors::Contents;
 
 /// What a step found.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct StepReport {
     /// Its number, from 1 on.
     pub step: u64,
     /// The epoch it belongs to, from 0 on.
@@ -47,7 +47,7 @@ pub enum Flow {
 /// What happens on the way. All do nothing unless they are written.
 pub trait Hooks<M> {
     /// After each step.
-    fn step(&mut self, step: &Step) -> Result<Flow> {
+    fn step(&mut self, step: &StepReport) -> Result<Flow> {
         let _ = step;
         Ok(Flow::Continue)
     }

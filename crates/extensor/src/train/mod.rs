@@ -1,4 +1,4 @@
-//! Training: the loop with its hooks, checkpoints, and what is measured on the way.
+//! Training: a step, the loop with its hooks, checkpoints, and what is measured on the way.
 //!
 //! Everything here is written against trees of tensors and closures; it knows no model, no data set and
 //! no terminal.
@@ -11,9 +11,11 @@ mod hooks;
 pub mod metrics;
 mod state;
 pub mod tensorboard;
+mod trainer;
 
 pub use claim::Claim;
 pub use directory::{Directory, Found};
-pub use fit::{End, Measured, Plan, fit};
-pub use hooks::{Evaluation, Flow, Hooks, Step};
+pub use fit::{End, FitOptions, Plan};
+pub use hooks::{Evaluation, Flow, Hooks, StepReport};
 pub use state::{Best, State, expect_checkpoint};
+pub use trainer::{Measured, Objective, Trainer};

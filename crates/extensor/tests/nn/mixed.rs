@@ -3,7 +3,7 @@
 use extensor::autodiff::{leaves, value_and_grad};
 use extensor::nn::models::{Gpt, GptConfig};
 use extensor::nn::{Mode, Model, class_loss};
-use extensor::precision::{LossScale, Policy, step};
+use extensor::precision::{LossScale, Policy, value_and_grad as mixed_value_and_grad};
 use extensor::{DType, Key, Result, Tensor, tensor};
 
 /// The transformer that the benchmark trains in both precisions, on two texts.
@@ -31,7 +31,7 @@ fn gradients_of_a_transformer_with_16_bit_arithmetic_are_those_of_f32_to_its_acc
     let (value, exact) = value_and_grad(loss, &model).unwrap();
     for (compute, unit) in [(DType::BF16, 2f64.powi(-8)), (DType::F16, 2f64.powi(-11))] {
         let scale = if compute == DType::F16 { 1024.0 } else { 1.0 };
-        let found = step(
+        let found = mixed_value_and_grad(
             |model: &Gpt| Ok((loss(model)?, ())),
             &model,
             Policy::mixed(compute),

@@ -6,7 +6,7 @@ use crate::check::bits::bit_differences;
 use crate::check::function::inner;
 use crate::check::gradient::{self, check_pair};
 use crate::check::prepare::random_like;
-use crate::check::{Arrangement, Mode, Options, Problem, Report, Step};
+use crate::check::{Arrangement, ErrorAtStep, Mode, Options, Problem, Report};
 use crate::ops::operation::{Operation, forward_derivative, input_name};
 use crate::ops::record::Record;
 use crate::ops::samples::Sample;
@@ -258,7 +258,7 @@ pub(super) fn convergence(
     record: &'static Record,
     samples: &[Sample],
     seed: u64,
-) -> Result<Vec<Step>> {
+) -> Result<Vec<ErrorAtStep>> {
     for sample in samples.iter().filter(|s| s.smooth && !s.large) {
         let op = record.operation(&sample.params)?;
         let outputs = forward(&*op, &sample.inputs)?;

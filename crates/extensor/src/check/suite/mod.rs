@@ -20,7 +20,7 @@ mod second;
 mod special;
 mod values;
 
-use super::Step;
+use super::ErrorAtStep;
 use crate::ops::Operation;
 use crate::ops::catalogue::CATALOGUE;
 use crate::ops::params::Params;
@@ -269,7 +269,7 @@ pub fn samples(record: &Record, seed: u64) -> Vec<Sample> {
 
 /// How the error of an operation's gradient moves with ε, at the first sample that is large enough
 /// to tell; nothing for operations without a gradient.
-pub fn convergence(record: &'static Record, seed: u64) -> Result<Vec<Step>> {
+pub fn convergence(record: &'static Record, seed: u64) -> Result<Vec<ErrorAtStep>> {
     gradients::convergence(record, &samples(record, seed), seed)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::nn::{Conv2d, Linear, Mode, Model, Output, bad};
 use crate::ops::ConvOptions;
-use crate::{Key, Result, Tensor, Tree, ops};
+use crate::{Key, Result, Tensor, Tree};
 
 /// LeNet-5: two convolutions of 5×5 with 6 and 16 filters, the first padded by 2, each followed by a
 /// ReLU and the maxima of 2×2 windows; then linear layers of 120, 84 and 10 outputs.
@@ -58,10 +58,10 @@ impl LeNet5 {
 
 impl Model for LeNet5 {
     fn forward(&self, x: &Tensor, _: &Mode) -> Result<Output<LeNet5>> {
-        let x = ops::maxpool2d(&ops::relu(&self.conv1.forward(x)?)?, 2)?;
-        let x = ops::maxpool2d(&ops::relu(&self.conv2.forward(&x)?)?, 2)?;
-        let x = ops::relu(&self.fc1.forward(&ops::flatten(&x, 1, -1)?)?)?;
-        let x = ops::relu(&self.fc2.forward(&x)?)?;
-        Ok(Output::stateless(self.fc3.forward(&x)?))
+        let x = x.apply(&self.conv1)?.relu()?.maxpool2d(2)?;
+        let x = x.apply(&self.conv2)?.relu()?.maxpool2d(2)?;
+        let x = x.flatten(1, -1)?.apply(&self.fc1)?.relu()?;
+        let x = x.apply(&self.fc2)?.relu()?;
+        Ok(Output::stateless(x.apply(&self.fc3)?))
     }
 }

@@ -11,4 +11,5 @@ pub(crate) use conv1d::Conv1d;
 pub use conv1d::{conv1d, conv1d_backward};
 pub(crate) use conv2d::Conv2d;
 pub use conv2d::{conv2d, conv2d_backward};
+pub(crate) use window::settings;
 pub use window::{ConvOptions, Pair};

@@ -1,5 +1,6 @@
 //! What all convolutions share: their parameters, the checks, and the calls of the kernels.
 
+use crate::autodiff::no_leaves;
 use crate::ops::operation::{Backward, Grads, Spec, Specs, spec};
 use crate::ops::options::options;
 use crate::ops::params::Params;
@@ -9,6 +10,7 @@ use crate::tensor::match_float;
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::conv::{Axis, Convolve, Geometry};
 use smallvec::SmallVec;
+use std::fmt;
 
 /// A number for each of two axes, vertical and horizontal; one number stands for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,36 @@ macro_rules! pair_from {
 }
 
 pair_from!(i32, i64, usize);
+
+impl fmt::Display for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [a, b] if a == b => write!(f, "{a}"),
+            [a, b] => write!(f, "{a}×{b}"),
+        }
+    }
+}
+
+/// What is not as it is by default, in words; nothing if all is.
+pub(crate) fn settings<T: fmt::Display>(all: &[(&str, T, bool)]) -> Option<String> {
+    let given = all.iter().filter(|(_, _, default)| !default);
+    let words: Vec<String> = given.map(|(name, value, _)| format!("{name} {value}")).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+no_leaves!(|x| Some(x.to_string()); Pair);
+no_leaves!(
+    |x| {
+        let plain = ConvOptions::new();
+        settings(&[
+            ("stride", x.stride, x.stride == plain.stride),
+            ("padding", x.padding, x.padding == plain.padding),
+            ("dilation", x.dilation, x.dilation == plain.dilation),
+            ("groups", x.groups.into(), x.groups == plain.groups),
+        ])
+    };
+    ConvOptions
+);
 
 options! {
     /// How the windows of a convolution lie: by default next to each other, without padding, every

@@ -6,7 +6,9 @@ pub(super) mod maximum;
 pub use average::*;
 pub use maximum::*;
 
+use crate::autodiff::no_leaves;
 use crate::ops::Pair;
+use crate::ops::convolution::settings;
 use crate::ops::params::Params;
 use crate::ops::record::Parameter;
 use crate::ops::samples::Bad;
@@ -57,6 +59,17 @@ impl PoolOptions {
         PoolOptions { padding: padding.into(), ..self }
     }
 }
+
+no_leaves!(
+    |x| {
+        settings(&[
+            ("kernel", x.kernel_size, false),
+            ("stride", x.stride.unwrap_or(x.kernel_size), x.stride.is_none()),
+            ("padding", x.padding, x.padding == Pair([0; 2])),
+        ])
+    };
+    PoolOptions
+);
 
 impl<K> From<K> for PoolOptions
 where
