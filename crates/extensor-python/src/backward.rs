@@ -8,7 +8,7 @@
 use crate::absent::outline;
 use crate::convert;
 use crate::error::OrRaise;
-use crate::function::compute;
+use crate::function::{compute, place};
 use crate::tensor::PyTensor;
 use extensor::ops::operation::{self, Operation};
 use extensor::ops::record::{Count, Input, Record};
@@ -89,7 +89,7 @@ impl Backward {
         }
         for (name, object) in kwargs.into_iter().flatten() {
             let name = name.cast::<PyString>()?.to_string();
-            let Some(slot) = given.iter_mut().find(|(n, _)| *n == name) else {
+            let Some(slot) = place(&self.names, &name).map(|at| &mut given[at]) else {
                 let known = self.names.join(", ");
                 let text = format!("{} has no argument {name:?}; it has {known}", self.name());
                 return Err(PyTypeError::new_err(text));

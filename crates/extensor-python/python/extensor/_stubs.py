@@ -35,7 +35,7 @@ PAIR = "int | Sequence[int]"
 
 # What the parameters of operations are, by name; inputs are found in the catalogue.
 TYPES = {
-    "alpha": "float", "approximate": 'bool | Literal["none", "tanh"]', "axes": "Axis", "axis": "int",
+    "alpha": "float", "approximate": 'bool | Literal["none", "tanh"]', "axes": "Sequence[int] | None", "axis": "int",
     "beta": "float", "causal": "bool", "ddof": "int", "delta": "float", "descending": "bool", "dilation": PAIR,
     "dtype": "DTypeLike", "end_axis": "int", "eps": "float", "gamma": "float", "grad_outputs": "Sequence[Tensor]",
     "groups": "int", "input_dtype": "DTypeLike", "k": "int", "keepdims": "bool", "kernel_size": PAIR,
@@ -44,7 +44,7 @@ TYPES = {
     "output_padding": PAIR, "output_size": PAIR, "p": "float", "padding": PAIR,
     "pads": "Sequence[tuple[int, int]]", "reduction": 'Literal["none", "mean", "sum"]',
     "repeats": "int | Sequence[int]", "right": "bool", "scale": "float | None", "sections": PAIR,
-    "shape": "int | Sequence[int]", "shift": PAIR, "shifts": PAIR, "sizes": "Sequence[int]", "start": "int | None",
+    "shape": "int | Sequence[int]", "shift": PAIR, "sizes": "Sequence[int]", "start": "int | None",
     "start_axis": "int", "step": "int", "stop": "int | None", "stride": f"{PAIR} | None", "training": "bool",
     "value": "float",
 }  # fmt: skip
