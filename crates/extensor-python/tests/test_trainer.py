@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import warnings
 
 import pytest
 
@@ -109,8 +110,18 @@ def test_what_a_loss_returns_beside_it_comes_back():
     value, aux = trainer.step(cost, has_aux=True)
     assert math.isfinite(value) and not aux["logits"].is_traced and aux["logits"].shape == (32, 2)
     assert float(train.accuracy(aux["logits"], Y)) >= 0.0
-    value, kept = trainer.step(lambda model: (ex.sum(model.last.weight), "said"), has_aux=True)
+    value, kept = trainer.step(lambda model, mode: (ex.sum(model.last.weight), "said"), has_aux=True)
     assert kept == "said"
+
+
+def test_statistics_that_a_step_does_not_move_are_said():
+    with pytest.warns(UserWarning, match="Network has running statistics, and the step left them as they were"):
+        train.Trainer(Network(ex.Key(1)), optim.Sgd(0.1)).step(lambda model: nn.class_loss(model(X), Y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train.Trainer(Network(ex.Key(1)), optim.Sgd(0.1)).step(loss)
+        linear = train.Trainer(nn.Linear(ex.Key(1), 2, 2), optim.Sgd(0.1))
+        linear.step(lambda model: nn.class_loss(model(X), Y))
 
 
 def test_after_an_error_the_model_is_what_it_was():

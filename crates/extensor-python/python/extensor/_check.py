@@ -81,12 +81,12 @@ def check_grad(
     `Report`.
 
     A function made of extensor's operations is checked by differences, in reverse mode and (unless
-    `forward=False`) in forward mode, and with `order=2` the gradient's own derivatives too.
+    `forward=False`) in forward mode, and with `order=2` the gradient's own derivatives too. The parameters
+    of a module are checked beside its inputs, as `parameters.weight` and so on.
 
     With PyTorch tensors, `f` is a function of theirs, a `torch.autograd.Function` or a module, and the
-    gradient is what `torch.autograd` makes of it. The parameters of a module that want a gradient are
-    checked beside the inputs, as `parameters.weight` and so on, in float64 with the buffers in float64
-    too; the module itself is left as it is. If it is in training mode, every call draws the same random
+    gradient is what `torch.autograd` makes of it. Of a module, the parameters that want a gradient are
+    checked, in float64 with the buffers in float64 too; the module itself is left as it is. If it is in training mode, every call draws the same random
     numbers, so that dropout drops the same elements, and begins with the same running statistics.
 
     With JAX arrays (or a transformed function of JAX's), the gradient is what `jax.vjp` makes of `f`, in
@@ -114,7 +114,28 @@ def check_grad(
         from ._check_jax import check_jax
 
         return check_jax(f, inputs, options)
+    if hasattr(f, "__tree_fields__") and not isinstance(f, type) and _adapt.flatten(f)[0]:
+        call = _with_parameters(f, len(inputs))
+        return Check(call, None, (*inputs, f), options, signature=call).report()
     return Check(f, None, inputs, options).report()
+
+
+def _with_parameters(module: Any, count: int) -> Function:
+    """A module as a function of its inputs and, last, of itself."""
+
+    def call(*args: Any) -> Any:
+        return args[-1](*args[:-1])
+
+    return named(call, module, [*_adapt.parameters(module, count), "parameters"])
+
+
+def named(call: Function, f: Any, arguments: list[str]) -> Function:
+    """A function that is shown with the name of another, or of its class, and these arguments."""
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    parameters = [inspect.Parameter(name.replace(" ", "_"), kind) for name in arguments]
+    call.__name__ = _adapt.name_of(f)
+    setattr(call, "__signature__", inspect.Signature(parameters))
+    return call
 
 
 def _is_torch_module(f: Any) -> bool:

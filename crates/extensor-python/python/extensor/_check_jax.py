@@ -6,7 +6,6 @@ other pair of functions, with JAX computing in float64 meanwhile.
 
 import contextlib
 import importlib
-import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,8 +25,8 @@ def check_jax(f: Function, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
     if order not in (1, 2):
         raise ValueError(f"order is {order}, expected 1 or 2")
     with _float64(jax):
-        call, given, signature = _plain(jax, f, inputs)
-        check = _check.Check(call, _pullback(jax, call), given, options, signature=signature)
+        call, given = _plain(jax, f, inputs)
+        check = _check.Check(call, _pullback(jax, call), given, options)
         report = check.report()
         if order == 1 or not report.passed:
             return report
@@ -38,7 +37,7 @@ def check_jax(f: Function, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
         second = {**options, "name": f"the gradient of {check.options['name']}", "mode": "fast"}
         second.pop("cotangent", None)
         pulled = _pullback(jax, gradient)
-        again = _check.Check(gradient, pulled, given, second, signature=signature).report()
+        again = _check.Check(gradient, pulled, given, second, signature=call).report()
     return report if again.passed else again
 
 
@@ -51,9 +50,9 @@ def _float64(jax: Any) -> Iterator[None]:
         yield
 
 
-def _plain(jax: Any, f: Function, inputs: tuple[Any, ...]) -> tuple[Function, tuple[Any, ...], Function]:
+def _plain(jax: Any, f: Function, inputs: tuple[Any, ...]) -> tuple[Function, tuple[Any, ...]]:
     """The function and its inputs with NumPy's arrays as JAX's, and nodes of trees that only JAX knows as
-    dicts of their leaves; and a function with its name and arguments."""
+    dicts of their leaves."""
     nodes: dict[int, Any] = {}
     given: list[Any] = []
     for place, x in enumerate(inputs):
@@ -73,12 +72,7 @@ def _plain(jax: Any, f: Function, inputs: tuple[Any, ...]) -> tuple[Function, tu
             full[place] = jax.tree_util.tree_unflatten(tree, list(args[place].values()))
         return f(*full)
 
-    names = _adapt.parameters(f, len(inputs))
-    kind = inspect.Parameter.POSITIONAL_ONLY
-    signature = [inspect.Parameter(name.replace(" ", "_"), kind) for name in names]
-    call.__name__ = _adapt.name_of(f)
-    setattr(call, "__signature__", inspect.Signature(signature))
-    return call, tuple(given), call
+    return _check.named(call, f, _adapt.parameters(f, len(inputs))), tuple(given)
 
 
 def _pulled(jax: Any, f: Function, args: tuple[Any, ...], grad: Any) -> tuple[Any, list[Any], list[int]]:

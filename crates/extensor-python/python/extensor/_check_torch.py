@@ -100,11 +100,7 @@ class Parameters:
         def forward(*args: Any) -> Any:
             return self.call(*args)
 
-        kind = inspect.Parameter.POSITIONAL_ONLY
-        forward.__name__ = type(self.module).__name__
-        signature = [inspect.Parameter(n.replace(" ", "_"), kind) for n in (*names, "parameters")]
-        setattr(forward, "__signature__", inspect.Signature(signature))
-        return forward
+        return _check.named(forward, self.module, [*names, "parameters"])
 
     def notes(self) -> list[str]:
         """What to say of the module."""

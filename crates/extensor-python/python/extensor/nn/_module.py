@@ -7,7 +7,7 @@ taken.
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from .. import _core, _tree, ops
 from .._core import DType, Key, Tensor
@@ -245,10 +245,12 @@ class Module:
         self._expect_field(name)
         object.__setattr__(self, name, value)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in type(self)._defaults:  # of a field that a constructor has not set
-            return type(self)._defaults[name]
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+    if not TYPE_CHECKING:  # to a type checker a module has the fields that it is annotated with
+
+        def __getattr__(self, name):
+            if name in type(self)._defaults:  # of a field that a constructor has not set
+                return type(self)._defaults[name]
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a {type(self).__name__} is immutable")

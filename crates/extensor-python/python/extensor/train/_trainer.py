@@ -6,6 +6,7 @@ here. This module must not know a loader, a checkpoint or a terminal.
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
@@ -152,6 +153,9 @@ class Trainer(Generic[M]):
         >>> _ = trainer.step(loss)
         >>> int(trainer.model[1].num_batches_tracked)
         1
+
+        A model that is called without a mode, `model(x)`, is called as in inference: dropout does
+        nothing, and batch norm uses its running statistics.
         """
         takes_mode = _takes_mode(loss)
         kept: list[Any] = []
@@ -165,7 +169,15 @@ class Trainer(Generic[M]):
             kept[:] = [_tree.map(_core.stop_gradient, found[-1])]
             return found[0] if len(found) == 2 else found[:2]
 
+        before = self.model
         made = self.advance([Part(1, one)])
+        if self.state.step == 1 and not takes_mode and _same_buffers(before, self.model):
+            warnings.warn(
+                f"{type(before).__name__} has running statistics, and the step left them as they were: "
+                "write trainer.step(lambda model, mode: …) with y, model = model.forward(x, mode), and "
+                "return (loss, model)",
+                stacklevel=2,
+            )
         return (made.loss, kept[0]) if has_aux else made.loss
 
     def advance(self, parts: Sequence[Part]) -> Made:
@@ -275,6 +287,14 @@ def _takes_mode(loss: Callable[..., Any]) -> bool:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     needed = [p for p in parameters if p.kind in kinds and (p.default is p.empty or p.name == "mode")]
     return len(needed) >= 2
+
+
+def _same_buffers(before: Any, after: Any) -> bool:
+    """Whether a model has buffers, and another the very same."""
+    learnt = set(_tree.named_leaves(before, buffers=False))
+    old, new = _tree.named_leaves(before), _tree.named_leaves(after)
+    held = [name for name in old if name not in learnt]
+    return bool(held) and all(old[name] is new[name] for name in held)
 
 
 def cast_floats(tree: M, dtype: DType | str) -> M:
