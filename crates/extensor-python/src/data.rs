@@ -43,7 +43,10 @@ impl PyDataset {
         format!("<extensor.data.Dataset of {} examples>", self.data.len())
     }
 
-    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, Py<PyTuple>) {
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         self.recipe.reduce(py)
     }
 

@@ -5,9 +5,10 @@
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// A function and what to call it with.
+/// A function of this module, or a method of an object, and what to call it with.
 pub struct Recipe {
-    function: Py<PyAny>,
+    object: Option<Py<PyAny>>,
+    name: &'static str,
     arguments: Py<PyTuple>,
 }
 
@@ -15,30 +16,45 @@ impl Recipe {
     /// A call of a function of this module.
     pub fn of<'py>(
         py: Python<'py>,
-        function: &str,
+        name: &'static str,
         arguments: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
     ) -> PyResult<Recipe> {
-        let function = py.import("extensor._core")?.getattr(function)?.unbind();
-        Ok(Recipe { function, arguments: arguments.into_pyobject(py)?.unbind() })
+        Ok(Recipe { object: None, name, arguments: arguments.into_pyobject(py)?.unbind() })
     }
 
     /// A call of an object's method.
     pub fn of_method<'py, T>(
         object: &Bound<'py, T>,
-        method: &str,
+        name: &'static str,
         arguments: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
     ) -> PyResult<Recipe> {
-        let py = object.py();
-        let given = arguments.into_pyobject(py)?;
-        let called = [method.into_pyobject(py)?.into_any()].into_iter().chain(given.iter());
-        let called = PyTuple::new(py, called.collect::<Vec<_>>())?;
-        let function = py.import("operator")?.getattr("methodcaller")?.call1(called)?.unbind();
-        let arguments = PyTuple::new(py, [object.as_any()])?.unbind();
-        Ok(Recipe { function, arguments })
+        let arguments = arguments.into_pyobject(object.py())?.unbind();
+        Ok(Recipe { object: Some(object.as_any().clone().unbind()), name, arguments })
+    }
+
+    /// The call as it is written: `schedule_cosine(0.1, 50, 0.0)`.
+    pub fn text(&self, py: Python<'_>) -> PyResult<String> {
+        let each = self.arguments.bind(py).iter().map(|x| Ok(x.repr()?.to_string()));
+        let each = each.collect::<PyResult<Vec<String>>>()?.join(", ");
+        Ok(match &self.object {
+            Some(object) => format!("{}.{}({each})", object.bind(py).repr()?, self.name),
+            None => format!("{}({each})", self.name),
+        })
     }
 
     /// What `__reduce__` returns.
-    pub fn reduce(&self, py: Python<'_>) -> (Py<PyAny>, Py<PyTuple>) {
-        (self.function.clone_ref(py), self.arguments.clone_ref(py))
+    pub fn reduce<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let arguments = self.arguments.bind(py);
+        let Some(object) = &self.object else {
+            return Ok((py.import("extensor._core")?.getattr(self.name)?, arguments.clone()));
+        };
+        let name = self.name.into_pyobject(py)?.into_any();
+        let called: Vec<Bound<'py, PyAny>> = [name].into_iter().chain(arguments.iter()).collect();
+        let caller = py.import("operator")?.getattr("methodcaller")?;
+        let function = caller.call1(PyTuple::new(py, called)?)?;
+        Ok((function, PyTuple::new(py, [object.bind(py)])?))
     }
 }

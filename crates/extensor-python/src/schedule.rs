@@ -33,12 +33,15 @@ impl PySchedule {
         Ok(PySchedule(slf.get().0.clone().warm_up(steps, start).or_raise()?, recipe))
     }
 
-    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, Py<PyTuple>) {
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         self.1.reduce(py)
     }
 
-    fn __repr__(&self) -> String {
-        format!("{:?}", self.0)
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.1.text(py)?.replacen("schedule_", "schedule.", 1))
     }
 }
 

@@ -90,6 +90,11 @@ def test_schedules_are_pickled(rate):
     assert rate != optim.schedule.constant(0.7)
 
 
+def test_a_schedule_says_how_it_was_made():
+    assert repr(SCHEDULES[4]) == "schedule.cosine(0.1, 9, 0.01).warm_up(3, 0.1)"
+    assert repr(SCHEDULES[2]) == "schedule.multi_step(0.1, [2, 5], 0.1)"
+
+
 def test_a_plateau_a_scale_an_average_a_confusion_and_a_vocabulary_are_pickled_as_they_are():
     plateau = optim.Plateau(0.1, patience=1, factor=0.5, min_lr=0.01).observe(1.0).observe(1.0)
     other = pickle.loads(pickle.dumps(plateau))

@@ -126,7 +126,9 @@ def _with_parameters(module: Any, count: int) -> Function:
     def call(*args: Any) -> Any:
         return args[-1](*args[:-1])
 
-    return named(call, module, [*_adapt.parameters(module, count), "parameters"])
+    # Of one that defines `forward` the call says nothing.
+    shown = module.forward if "forward" in vars(type(module)) else module.__call__
+    return named(call, module, [*_adapt.parameters(shown, count), "parameters"])
 
 
 def named(call: Function, f: Any, arguments: list[str]) -> Function:
