@@ -615,123 +615,123 @@ class _linear_backward(BackwardOperation):
 linear_backward: Final[_linear_backward]
 
 class _transpose(Operation):
-    def __call__(self, x: Operand, axes: Axis | None = None) -> Tensor: ...
+    def __call__(self, x: Operand, axes: Sequence[int] | None = None) -> Tensor: ...
 
 transpose: Final[_transpose]
 
 class _transpose_backward(BackwardOperation):
-    def __call__(self, grad_output: ArrayLike, axes: Axis | None = None) -> Tensor: ...
+    def __call__(self, grad_output: ArrayLike, axes: Sequence[int] | None = None) -> Tensor: ...
 
 transpose_backward: Final[_transpose_backward]
 
 class _sum(Operation):
-    def __call__(self, x: Operand, axes: Axis | None = None, keepdims: bool = False) -> Tensor: ...
+    def __call__(self, x: Operand, axis: Axis | None = None, keepdims: bool = False) -> Tensor: ...
 
 sum: Final[_sum]
 
 class _sum_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, input_shape: Sequence[int], axes: Axis | None = None, keepdims: bool = False
+        self, grad_output: ArrayLike, input_shape: Sequence[int], axis: Axis | None = None, keepdims: bool = False
     ) -> Tensor: ...
 
 sum_backward: Final[_sum_backward]
 
 class _mean(Operation):
-    def __call__(self, x: Operand, axes: Axis | None = None, keepdims: bool = False) -> Tensor: ...
+    def __call__(self, x: Operand, axis: Axis | None = None, keepdims: bool = False) -> Tensor: ...
 
 mean: Final[_mean]
 
 class _mean_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, input_shape: Sequence[int], axes: Axis | None = None, keepdims: bool = False
+        self, grad_output: ArrayLike, input_shape: Sequence[int], axis: Axis | None = None, keepdims: bool = False
     ) -> Tensor: ...
 
 mean_backward: Final[_mean_backward]
 
 class _max_reduce(Operation):
-    def __call__(self, x: Operand, axes: Axis | None = None, keepdims: bool = False) -> Tensor: ...
+    def __call__(self, x: Operand, axis: Axis | None = None, keepdims: bool = False) -> Tensor: ...
 
 max_reduce: Final[_max_reduce]
 
 class _max_reduce_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, x: ArrayLike, axes: Axis | None = None, keepdims: bool = False
+        self, grad_output: ArrayLike, x: ArrayLike, axis: Axis | None = None, keepdims: bool = False
     ) -> Tensor: ...
 
 max_reduce_backward: Final[_max_reduce_backward]
 
 class _min_reduce(Operation):
-    def __call__(self, x: Operand, axes: Axis | None = None, keepdims: bool = False) -> Tensor: ...
+    def __call__(self, x: Operand, axis: Axis | None = None, keepdims: bool = False) -> Tensor: ...
 
 min_reduce: Final[_min_reduce]
 
 class _min_reduce_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, x: ArrayLike, axes: Axis | None = None, keepdims: bool = False
+        self, grad_output: ArrayLike, x: ArrayLike, axis: Axis | None = None, keepdims: bool = False
     ) -> Tensor: ...
 
 min_reduce_backward: Final[_min_reduce_backward]
 
 class _prod(Operation):
-    def __call__(self, x: Operand, axes: Axis | None = None, keepdims: bool = False) -> Tensor: ...
+    def __call__(self, x: Operand, axis: Axis | None = None, keepdims: bool = False) -> Tensor: ...
 
 prod: Final[_prod]
 
 class _prod_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, x: ArrayLike, output: ArrayLike, axes: Axis | None = None, keepdims: bool = False
+        self, grad_output: ArrayLike, x: ArrayLike, output: ArrayLike, axis: Axis | None = None, keepdims: bool = False
     ) -> Tensor: ...
 
 prod_backward: Final[_prod_backward]
 
 class _variance(Operation):
     def __call__(
-        self, x: Operand, axes: Axis | None = None, ddof: int = 0, keepdims: bool = False
+        self, x: Operand, axis: Axis | None = None, ddof: int = 0, keepdims: bool = False
     ) -> Tensor: ...
 
 variance: Final[_variance]
 
 class _variance_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, x: ArrayLike, axes: Axis | None = None, ddof: int = 0, keepdims: bool = False
+        self, grad_output: ArrayLike, x: ArrayLike, axis: Axis | None = None, ddof: int = 0, keepdims: bool = False
     ) -> Tensor: ...
 
 variance_backward: Final[_variance_backward]
 
 class _std(Operation):
     def __call__(
-        self, x: Operand, axes: Axis | None = None, ddof: int = 0, keepdims: bool = False
+        self, x: Operand, axis: Axis | None = None, ddof: int = 0, keepdims: bool = False
     ) -> Tensor: ...
 
 std: Final[_std]
 
 class _std_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, x: ArrayLike, output: ArrayLike, axes: Axis | None = None, ddof: int = 0, keepdims: bool = False
+        self, grad_output: ArrayLike, x: ArrayLike, output: ArrayLike, axis: Axis | None = None, ddof: int = 0, keepdims: bool = False
     ) -> Tensor: ...
 
 std_backward: Final[_std_backward]
 
 class _logsumexp(Operation):
-    def __call__(self, x: Operand, axes: Axis | None = None, keepdims: bool = False) -> Tensor: ...
+    def __call__(self, x: Operand, axis: Axis | None = None, keepdims: bool = False) -> Tensor: ...
 
 logsumexp: Final[_logsumexp]
 
 class _logsumexp_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, x: ArrayLike, axes: Axis | None = None, keepdims: bool = False
+        self, grad_output: ArrayLike, x: ArrayLike, axis: Axis | None = None, keepdims: bool = False
     ) -> Tensor: ...
 
 logsumexp_backward: Final[_logsumexp_backward]
 
 class _norm(Operation):
-    def __call__(self, x: Operand, axes: Axis | None = None, keepdims: bool = False) -> Tensor: ...
+    def __call__(self, x: Operand, axis: Axis | None = None, keepdims: bool = False) -> Tensor: ...
 
 norm: Final[_norm]
 
 class _norm_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, x: ArrayLike, output: ArrayLike, axes: Axis | None = None, keepdims: bool = False
+        self, grad_output: ArrayLike, x: ArrayLike, output: ArrayLike, axis: Axis | None = None, keepdims: bool = False
     ) -> Tensor: ...
 
 norm_backward: Final[_norm_backward]
@@ -767,12 +767,12 @@ class _argmin(Operation):
 argmin: Final[_argmin]
 
 class _any(Operation):
-    def __call__(self, x: Operand, axes: Axis | None = None, keepdims: bool = False) -> Tensor: ...
+    def __call__(self, x: Operand, axis: Axis | None = None, keepdims: bool = False) -> Tensor: ...
 
 any: Final[_any]
 
 class _all(Operation):
-    def __call__(self, x: Operand, axes: Axis | None = None, keepdims: bool = False) -> Tensor: ...
+    def __call__(self, x: Operand, axis: Axis | None = None, keepdims: bool = False) -> Tensor: ...
 
 all: Final[_all]
 
@@ -797,7 +797,7 @@ class _broadcast_to_backward(BackwardOperation):
 broadcast_to_backward: Final[_broadcast_to_backward]
 
 class _squeeze(Operation):
-    def __call__(self, x: Operand, axes: Axis | None = None) -> Tensor: ...
+    def __call__(self, x: Operand, axis: Axis | None = None) -> Tensor: ...
 
 squeeze: Final[_squeeze]
 
@@ -807,7 +807,7 @@ class _squeeze_backward(BackwardOperation):
 squeeze_backward: Final[_squeeze_backward]
 
 class _expand_dims(Operation):
-    def __call__(self, x: Operand, axes: Axis) -> Tensor: ...
+    def __call__(self, x: Operand, axis: Axis) -> Tensor: ...
 
 expand_dims: Final[_expand_dims]
 
@@ -841,12 +841,12 @@ class _slice_backward(BackwardOperation):
 slice_backward: Final[_slice_backward]
 
 class _flip(Operation):
-    def __call__(self, x: Operand, axes: Axis | None = None) -> Tensor: ...
+    def __call__(self, x: Operand, axis: Axis | None = None) -> Tensor: ...
 
 flip: Final[_flip]
 
 class _flip_backward(BackwardOperation):
-    def __call__(self, grad_output: ArrayLike, axes: Axis | None = None) -> Tensor: ...
+    def __call__(self, grad_output: ArrayLike, axis: Axis | None = None) -> Tensor: ...
 
 flip_backward: Final[_flip_backward]
 
@@ -917,12 +917,12 @@ class _repeat_backward(BackwardOperation):
 repeat_backward: Final[_repeat_backward]
 
 class _roll(Operation):
-    def __call__(self, x: Operand, shifts: int | Sequence[int], axes: Axis) -> Tensor: ...
+    def __call__(self, x: Operand, shift: int | Sequence[int], axis: Axis) -> Tensor: ...
 
 roll: Final[_roll]
 
 class _roll_backward(BackwardOperation):
-    def __call__(self, grad_output: ArrayLike, shifts: int | Sequence[int], axes: Axis) -> Tensor: ...
+    def __call__(self, grad_output: ArrayLike, shift: int | Sequence[int], axis: Axis) -> Tensor: ...
 
 roll_backward: Final[_roll_backward]
 
