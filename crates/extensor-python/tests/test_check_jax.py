@@ -10,9 +10,11 @@ jnp = jax.numpy
 
 @pytest.fixture(autouse=True)
 def narrow_before_and_after():
-    assert jnp.asarray(1.0).dtype == jnp.float32
+    before = jax.config.jax_enable_x64  # other tests of this process may want it
+    jax.config.update("jax_enable_x64", False)
     yield
     assert jnp.asarray(1.0).dtype == jnp.float32
+    jax.config.update("jax_enable_x64", before)
 
 
 @jax.custom_vjp
