@@ -40,7 +40,7 @@ fn main() {
 }
 
 /// What the code in tables finds: the values of `Given` in `tests/rust_blocks.rs`, and three functions.
-const GIVEN: &str = "let Given { x, y, w, b, labels, index, mask, key, model, grads, optimizer, state, loader } = given; \
+const GIVEN: &str = "let Given { x, y, w, b, labels, index, mask, key, model, grads, optimizer, state, layer, loader } = given; \
     let f = |x: &Tensor| x.square()?.sum(..); \
     let g = |x: &Tensor| x.square(); \
     let loss = |model: &nn::models::Mlp| model.layers[0].weight.square()?.sum(..);";

@@ -2,9 +2,9 @@
 
 use crate::explain;
 use crate::output::Output;
-use crate::reference;
 use crate::reference::example::presentable;
 use crate::reference::facts::dtypes;
+use crate::reference::{self, Checked};
 use extensor::Tensor;
 use extensor::check::suite::samples;
 use extensor::ops::catalogue::{self, CATALOGUE};
@@ -33,9 +33,9 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
         (None, Some(name)) if arguments.markdown => {
             markdown([reference::page_of(record_of(name)?.name)?])
         }
-        (None, None) if arguments.markdown => {
-            markdown(reference::pages()?.into_iter().skip(1).map(|(_, page)| page))
-        }
+        (None, None) if arguments.markdown => markdown(
+            reference::pages(&Checked::run("*")?)?.into_iter().skip(1).map(|(_, page)| page),
+        ),
         (None, Some(name)) => show(name),
         (None, None) => list(),
     }

@@ -1,7 +1,7 @@
 //! Every block of Rust in the book compiles, runs, and prints what the page says. The tests are made by `build.rs`, one a
 //! block, named after its page and line; a block's lines have the same numbers in the source that the compiler sees.
 
-#![allow(clippy::all, missing_docs, unused, non_snake_case)]
+#![allow(clippy::all, missing_docs, unused, unnameable_test_items)]
 
 use std::cell::RefCell;
 use std::fmt::{Arguments, Display, Write};
@@ -91,6 +91,7 @@ mod given {
         pub grads: nn::models::Mlp,
         pub optimizer: optim::AdamW,
         pub state: optim::State<nn::models::Mlp>,
+        pub layer: nn::Linear,
         pub loader: data::Loader,
     }
 }

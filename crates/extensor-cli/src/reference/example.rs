@@ -110,12 +110,8 @@ impl Example {
                     let given =
                         if several { format!("({},)", given.join(", ")) } else { given.join(", ") };
                     lines.push(format!("grad_output = {given}"));
-                    if let [_] = by[..] {
-                        lines.push("print(pullback(grad_output))".into());
-                    } else {
-                        lines.push("for gradient in pullback(grad_output):".into());
-                        lines.push("    print(gradient)".into());
-                    }
+                    lines.push("for gradient in pullback(grad_output):".into());
+                    lines.push("    print(gradient)".into());
                 }
             }
             printed.extend(grads.into_iter().map(python_shown));
@@ -195,7 +191,6 @@ impl Example {
                     Some(given) => format!("{name}={given}"),
                     None => continue,
                 },
-                _ if let Some(i) = shape_of => format!("{name}={}.shape", names[i]),
                 _ if auxiliary.contains(&name) => format!("{name}={name}"),
                 _ if record.params.iter().any(|p| p.name == name) => {
                     match self.params.iter().find(|(n, _)| *n == name) {
@@ -203,6 +198,7 @@ impl Example {
                         None => continue,
                     }
                 }
+                _ if let Some(i) = shape_of => format!("{name}={}.shape", names[i]),
                 _ => return None,
             });
         }
@@ -235,16 +231,20 @@ fn auxiliary_names(record: &'static Record) -> Vec<&'static str> {
     backward_arguments(record).into_iter().filter(|n| !known(n)).collect()
 }
 
-/// The first sample that is worth printing: a few numbers, else any.
+/// The first sample that is worth printing: a few numbers with nothing special about them and nothing
+/// left out, else any.
 pub fn presentable(samples: &[Sample]) -> Option<&Sample> {
     let size = |s: &Sample| {
         let lens = || s.inputs.iter().map(Tensor::len);
         (lens().min().unwrap_or(0), lens().max().unwrap_or(0))
     };
+    let most = samples.iter().map(|s| s.inputs.len()).max().unwrap_or(0);
     let few = |s: &&Sample| matches!(size(s), (1.., 2..=24));
+    let plain = |s: &&Sample| few(s) && s.note.is_empty() && s.smooth;
+    let whole = |s: &&Sample| plain(s) && s.inputs.len() == most;
     let some = |s: &&Sample| size(s).0 > 0;
-    let found = samples.iter().find(few).or_else(|| samples.iter().find(some));
-    found.or(samples.first())
+    let find = |wanted: &dyn Fn(&&Sample) -> bool| samples.iter().find(|s| wanted(s));
+    find(&whole).or(find(&plain)).or(find(&few)).or(find(&some)).or(samples.first())
 }
 
 /// The call with numbers of two decimals.

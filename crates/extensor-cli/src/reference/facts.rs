@@ -1,6 +1,7 @@
 //! What can be found out about an operation by asking it.
 
-use extensor::ops::operation::{Operation, apply, backward};
+use super::example::backward_arguments;
+use extensor::ops::operation::{Operation, apply, backward, input_name};
 use extensor::ops::record::{Class, Family, Needs, Record};
 use extensor::ops::samples::{Bad, Sample};
 use extensor::ops::source::backward_function;
@@ -172,41 +173,43 @@ const WORK: [(&str, &str, &str); 8] = [
 /// What the operation costs: found by calling it at a sample and seeing which results are views of
 /// what was there already. Every kernel reads what it needs once and writes its result once.
 pub fn cost(record: &'static Record, samples: &[Sample]) -> Option<Cost> {
-    let sample = samples.iter().find(|s| !s.large && s.inputs.iter().all(|x| x.len() > 1))?;
+    let fits = |s: &&Sample| !s.large && s.inputs.iter().all(|x| x.len() > 1);
+    let costs: Vec<Cost> =
+        samples.iter().filter(fits).take(8).filter_map(|s| cost_at(record, s)).collect();
+    // One that does something, if there is one: not a cast to the same dtype.
+    let moving = costs.iter().find(|c| c.forward.passes() > 0);
+    moving.or(costs.first()).cloned()
+}
+
+fn cost_at(record: &'static Record, sample: &Sample) -> Option<Cost> {
     let op = record.operation(&sample.params).ok()?;
     let inputs: Vec<Tensor> =
         sample.inputs.iter().map(Tensor::contiguous).collect::<Result<_, _>>().ok()?;
     let references: Vec<&Tensor> = inputs.iter().collect();
     let outputs: Vec<Tensor> = apply(&*op, &references).ok()?.into_iter().collect();
-    let names: Vec<String> =
-        (0..inputs.len()).map(|i| extensor::ops::operation::input_name(record, i)).collect();
+    let names: Vec<String> = (0..inputs.len()).map(|i| input_name(record, i)).collect();
     let work = WORK.iter().find(|(name, ..)| *name == record.name).map(|&(_, f, b)| (f, b));
-    let view = |made: &Tensor, of: &[&Tensor]| of.iter().any(|x| made.shares_memory_with(x));
-    let fresh: Vec<usize> =
-        (0..outputs.len()).filter(|&k| !view(&outputs[k], &references)).collect();
-    let same = inputs.iter().chain(&outputs).all(|x| x.len() == inputs[0].len());
-    let forward = if fresh.is_empty() {
-        Traffic::NONE
-    } else {
-        let writes = fresh.iter().map(|&k| output_name(record, k, outputs.len())).collect();
-        traffic(names.clone(), writes, same.then_some(&inputs[..]), &outputs)
-    };
-    let backward = differentiated(record, &*op, &inputs, &outputs, &names, same);
+    let view = |made: &Tensor| references.iter().any(|x| made.shares_memory_with(x));
+    let made = outputs.iter().enumerate().filter(|(_, y)| !view(y));
+    let made: Vec<_> = made.map(|(k, y)| (output_name(record, k, outputs.len()), y)).collect();
+    let read: Vec<_> = names.iter().cloned().zip(&inputs).collect();
+    let forward = if made.is_empty() { Traffic::NONE } else { traffic(&read, &made, 1) };
+    let backward = differentiated(record, &*op, &inputs, &outputs, &names);
     Some(Cost { forward, backward, work })
 }
 
-fn traffic(
-    reads: Vec<String>,
-    writes: Vec<String>,
-    sized: Option<&[Tensor]>,
-    outputs: &[Tensor],
-) -> Traffic {
+/// The reads are done `times` over.
+fn traffic(reads: &[(String, &Tensor)], writes: &[(String, &Tensor)], times: usize) -> Traffic {
     let width = |x: &Tensor| if x.dtype().is_float() { 4 } else { x.dtype().size() };
-    let bytes = sized.map(|inputs| {
-        let moved = inputs.iter().chain(outputs).map(width);
-        moved.sum::<usize>()
-    });
-    Traffic { reads, writes, bytes }
+    let sum = |all: &[(String, &Tensor)]| all.iter().map(|(_, x)| width(x)).sum::<usize>();
+    let same = reads.iter().chain(writes).all(|(_, x)| x.len() == reads[0].1.len());
+    let named =
+        |all: &[(String, &Tensor)]| all.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    Traffic {
+        reads: std::iter::repeat_n(named(reads), times).flatten().collect(),
+        writes: named(writes),
+        bytes: same.then(|| times * sum(reads) + sum(writes)),
+    }
 }
 
 fn output_name(record: &Record, index: usize, outputs: usize) -> String {
@@ -214,7 +217,7 @@ fn output_name(record: &Record, index: usize, outputs: usize) -> String {
     match index {
         0 if results == 1 => "y".into(),
         k if k < results => format!("y{k}"),
-        _ => "an auxiliary output".into(),
+        k => format!("auxiliary output {}", k - results),
     }
 }
 
@@ -224,46 +227,50 @@ fn differentiated(
     inputs: &[Tensor],
     outputs: &[Tensor],
     names: &[String],
-    same: bool,
 ) -> Option<Traffic> {
     let wanted: Vec<bool> = inputs
         .iter()
         .enumerate()
         .map(|(i, x)| record.differentiable_input(i) && x.dtype().is_float())
         .collect();
-    let moving = &outputs[..record.results(outputs.len())];
+    let results = record.results(outputs.len());
+    let moving = &outputs[..results];
     if !wanted.contains(&true) || moving.iter().any(|y| !y.dtype().is_float()) {
         return None;
     }
-    let cotangents: Vec<Tensor> =
-        moving.iter().map(Tensor::ones_like).collect::<Result<_, _>>().ok()?;
-    let cotangents: Vec<Tensor> =
-        cotangents.iter().map(Tensor::contiguous).collect::<Result<_, _>>().ok()?;
-    let given: Vec<&Tensor> = cotangents.iter().collect();
-    let (references, results): (Vec<&Tensor>, Vec<&Tensor>) =
+    let ones: Vec<Tensor> =
+        moving.iter().map(|y| y.ones_like()?.contiguous()).collect::<Result<_, _>>().ok()?;
+    let given: Vec<&Tensor> = ones.iter().collect();
+    let (all, produced): (Vec<&Tensor>, Vec<&Tensor>) =
         (inputs.iter().collect(), outputs.iter().collect());
-    let grads = backward(op, &given, &references, &results, &wanted).ok()?;
-    let fresh: Vec<usize> = (0..inputs.len())
-        .filter(|&i| {
-            grads[i].as_ref().is_some_and(|g| !given.iter().any(|c| g.shares_memory_with(c)))
-        })
-        .collect();
-    if fresh.is_empty() {
+    let grads = backward(op, &given, &all, &produced, &wanted).ok()?;
+    let fresh = |g: &Tensor| !given.iter().any(|c| g.shares_memory_with(c));
+    let made = grads
+        .iter()
+        .zip(names)
+        .filter_map(|(g, name)| g.as_ref().map(|g| (format!("the gradient for {name}"), g)));
+    let made: Vec<(String, &Tensor)> = made.filter(|(_, g)| fresh(g)).collect();
+    if made.is_empty() {
         return Some(Traffic::NONE);
     }
-    let mut needed = vec!["grad_output".to_string()];
-    if record.needs.inputs() {
-        needed.extend(names.iter().cloned());
+    // What the explicit backward function takes is what is read.
+    let mut read: Vec<(String, &Tensor)> =
+        given.iter().map(|g| ("grad_output".to_string(), *g)).collect();
+    let arguments = backward_arguments(record);
+    read.extend(
+        names.iter().cloned().zip(inputs).filter(|(name, _)| arguments.contains(&name.as_str())),
+    );
+    for (k, y) in outputs.iter().enumerate() {
+        let asked = if k < results {
+            arguments.contains(&"output")
+        } else {
+            record.needs.output(k, results)
+        };
+        if asked {
+            read.push((output_name(record, k, outputs.len()), y));
+        }
     }
-    let count = record.results(outputs.len());
-    let kept = (0..outputs.len()).filter(|&k| record.needs.output(k, count));
-    needed.extend(kept.map(|k| output_name(record, k, outputs.len())));
     // Functions of each number by itself, and losses, make each gradient in a pass of its own.
     let apart = record.class == Class::Elementwise || record.family == Family::Loss;
-    let times = if apart { fresh.len() } else { 1 };
-    let reads: Vec<String> = std::iter::repeat_n(needed.clone(), times).flatten().collect();
-    let writes: Vec<String> =
-        fresh.iter().map(|&i| format!("the gradient for {}", names[i])).collect();
-    let bytes = (same && apart).then(|| 4 * (reads.len() + writes.len()));
-    Some(Traffic { reads, writes, bytes })
+    Some(traffic(&read, &made, if apart { made.len() } else { 1 }))
 }

@@ -32,6 +32,12 @@ pub fn block(text: &str, record: &Record) -> Result<String, String> {
             [Piece::Text(label), Piece::Math(latex)] if label.trim().ends_with(':') => {
                 format!("{}\n\n$$ {latex} $$", capital(label.trim()))
             }
+            // What is high stands on a line of its own, and the words follow.
+            [Piece::Math(latex), rest @ ..] if latex.contains("\\frac") => {
+                let rest = joined(rest);
+                let rest = rest.trim_start_matches([',', ' ']);
+                format!("$$ {latex} $$\n\n{}", sentence(rest))
+            }
             pieces => sentence(&joined(pieces)),
         });
     }
@@ -141,8 +147,8 @@ fn definitions(clause: &str) -> Vec<&str> {
 /// Whether this begins with a letter, or a function of one, that an equation explains.
 fn defines(text: &str) -> bool {
     let Some((name, _)) = text.split_once(" = ") else { return false };
-    let short = name.chars().filter(|c| c.is_alphabetic()).count() <= 2;
-    short && !name.contains([' ', ',', '['])
+    let letters = name.chars().filter(|c| c.is_alphabetic()).count();
+    (1..=2).contains(&letters) && !name.contains([' ', ',', '['])
 }
 
 /// How many brackets are open at the end.
@@ -232,35 +238,29 @@ fn pieces(text: &str, record: &Record) -> Result<Vec<Piece>, String> {
     let mut parser = Parser::new(text, record)?;
     let items = parser.items(None)?;
     let word = |item: &Item| matches!(item, Item::Word(_));
+    let wordy = items.iter().any(word);
+    // Within a sentence a comma is the sentence's.
+    let apart =
+        |item: &Item| if word(item) { 0 } else { 1 + i32::from(wordy && *item == Item::Comma) };
     let mut pieces: Vec<Piece> = Vec::new();
-    let mut at = 0;
-    while at < items.len() {
-        let end = (at..items.len()).find(|&i| word(&items[i]) != word(&items[at]));
-        let mut end = end.unwrap_or(items.len());
-        if word(&items[at]) {
-            let words = items[at..end].iter().map(|item| match item {
-                Item::Word(word) => code(word, record),
-                _ => String::new(),
-            });
-            let words = words.collect::<Vec<_>>().join(" ");
-            let (before, after) =
-                (if at == 0 { "" } else { " " }, if end == items.len() { "" } else { " " });
-            pieces.push(Piece::Text(format!("{before}{words}{after}")));
-        } else {
-            // A comma before words is theirs.
-            let comma = matches!(items[end - 1], Item::Comma) && end < items.len();
-            if comma {
-                end -= 1;
+    for group in items.chunk_by(|a, b| apart(a) == apart(b)) {
+        match apart(&group[0]) {
+            0 => {
+                let words = group.iter().filter_map(|item| match item {
+                    Item::Word(word) => Some(code(word, record)),
+                    _ => None,
+                });
+                let words = words.collect::<Vec<_>>().join(" ");
+                let closed = matches!(pieces.last(), Some(Piece::Text(_)) | None);
+                pieces.push(Piece::Text(if closed {
+                    format!("{words} ")
+                } else {
+                    format!(" {words} ")
+                }));
             }
-            if end > at {
-                pieces.push(Piece::Math(parse::latex(&items[at..end])));
-            }
-            if comma {
-                pieces.push(Piece::Text(",".into()));
-                end += 1;
-            }
+            1 => pieces.push(Piece::Math(parse::latex(group))),
+            _ => pieces.push(Piece::Text(", ".into())),
         }
-        at = end;
     }
     Ok(pieces)
 }
@@ -268,7 +268,7 @@ fn pieces(text: &str, record: &Record) -> Result<Vec<Piece>, String> {
 /// A word of a sentence; an argument's name as code.
 fn code(word: &str, record: &Record) -> String {
     let bare = word.trim_end_matches([',', ':']);
-    let known = record.params.iter().any(|p| p.name == bare)
-        || record.inputs.iter().any(|i| i.name == bare && bare.len() > 1);
+    // One that is a word of English too stays a word.
+    let known = bare.contains('_') && record.params.iter().any(|p| p.name == bare);
     if known { format!("`{bare}`{}", &word[bare.len()..]) } else { word.to_string() }
 }

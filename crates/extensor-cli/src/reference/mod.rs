@@ -40,8 +40,16 @@ impl Checked {
         CHECKS.iter().map(run).collect::<Result<_, _>>().map(Checked)
     }
 
+    /// Nothing was run: the pages say nothing of checks.
+    pub fn nothing() -> Checked {
+        Checked(Vec::new())
+    }
+
     /// What a page says of it.
     fn section(&self, record: &Record) -> String {
+        if self.0.is_empty() {
+            return String::new();
+        }
         let mut made = "## Checks\n\n| dtype | derivatives | checks | worst error | |\n| --- | ---: | ---: | ---: | --- |\n".to_string();
         let mut kinds: Vec<(&str, usize)> = Vec::new();
         for ((dtype, order), outcomes) in CHECKS.iter().zip(&self.0) {
@@ -84,8 +92,7 @@ pub fn page_of(name: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// A sentence if a formula cannot be typeset.
-pub fn pages() -> Result<Vec<(String, String)>, String> {
-    let checked = Checked::run("*")?;
+pub fn pages(checked: &Checked) -> Result<Vec<(String, String)>, String> {
     let mut all = vec![("SUMMARY.md".to_string(), summary()), ("index.md".into(), tables::index())];
     all.push(("derivatives.md".into(), tables::derivatives()?));
     all.push(("conventions.md".into(), tables::conventions()));
@@ -95,7 +102,7 @@ pub fn pages() -> Result<Vec<(String, String)>, String> {
         all.push((format!("sheet-{family}.md"), tables::sheet(family)?));
     }
     for record in CATALOGUE {
-        all.push((format!("{}.md", record.name), page::page(record, &checked)?));
+        all.push((format!("{}.md", record.name), page::page(record, checked)?));
     }
     Ok(all)
 }
@@ -113,15 +120,36 @@ fn summary() -> String {
     for family in tables::families() {
         let _ = writeln!(made, "  - [{}](sheet-{family}.md)", tables::title(family));
         for record in tables::members(family) {
-            let _ = writeln!(
-                made,
-                "    - [{0}]({0}.md)",
-                record.name.replace('_', "\\_").replace("\\_", "_")
-            );
+            let _ = writeln!(made, "    - [{0}]({0}.md)", record.name);
         }
     }
     made
 }
+
+/// The examples in Rust that no documentation has, as tests of it: `examples.md`, which a test compares.
+pub fn rust_examples() -> String {
+    let mut made = String::new();
+    for record in CATALOGUE {
+        let Some(program) = example::Example::of(record).and_then(|example| example.rust()) else {
+            continue;
+        };
+        let code = program
+            .code
+            .replace("println!(\"{", "printed.push(format!(\"{")
+            .replace("}\");", "}\"));");
+        let _ = writeln!(
+            made,
+            "## {}\n\n```\n# let mut printed: Vec<String> = Vec::new();\n{code}# assert_eq!(printed.join(\"\\n\") + \"\\n\", {:?});\n# Ok::<(), extensor::Error>(())\n```\n",
+            record.name, program.output
+        );
+    }
+    made
+}
+
+/// Run with the tests of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("examples.md")]
+struct Examples;
 
 /// Writes the reference into a folder, which is made if it is not there.
 ///
@@ -130,7 +158,7 @@ fn summary() -> String {
 pub fn write_book(dir: &Path) -> Result<(), String> {
     std::fs::create_dir_all(dir)
         .map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
-    for (name, page) in pages()? {
+    for (name, page) in pages(&Checked::run("*")?)? {
         file::write(&dir.join(name), &page)?;
     }
     Ok(())

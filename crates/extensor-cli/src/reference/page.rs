@@ -120,7 +120,8 @@ fn signatures(record: &'static Record) -> String {
     if let Some(source) = sources.function {
         rust.push(wrapped(source.signature));
         if let Some(method) = method(source.signature) {
-            rust.push(wrapped(&method));
+            let inner = wrapped(&method).replace('\n', "\n    ");
+            rust.push(format!("impl Tensor {{\n    {inner}\n}}"));
         }
     }
     rust.extend(sources.backward.map(|source| wrapped(source.signature)));
@@ -140,13 +141,12 @@ fn method(signature: &str) -> Option<String> {
     let (head, rest) = signature.split_once('(')?;
     let (_, rest) = rest.split_once(": &Tensor")?;
     let first = signature[head.len() + 1..].split(':').next()?;
-    (!first.contains(','))
-        .then(|| format!("{head}(&self{rest}").replacen("pub fn ", "pub fn Tensor::", 1))
+    (!first.contains(',')).then(|| format!("{head}(&self{rest}"))
 }
 
 /// A signature over several lines where it is long.
 fn wrapped(signature: &str) -> String {
-    if signature.chars().count() <= 84 {
+    if signature.chars().count() <= 76 {
         return signature.to_string();
     }
     let Some((head, rest)) = signature.split_once('(') else { return signature.into() };
@@ -235,7 +235,9 @@ fn edges(record: &'static Record, all: &[extensor::ops::samples::Sample]) -> Str
     if let Some(accuracy) = record.accuracy() {
         let said = |bound: &Bound| match bound.ulps {
             0.0 => "exact".to_string(),
-            ulps => format!("within {ulps} ulp (worst found: {} at {:e})", bound.worst, bound.at),
+            ulps => {
+                format!("within {ulps} ulp (worst found: {} at {})", bound.worst, number(bound.at))
+            }
         };
         row("accuracy in `f32`, of all 2³² inputs", &said(&accuracy.value));
         if record.is_differentiable() {
@@ -243,6 +245,18 @@ fn edges(record: &'static Record, all: &[extensor::ops::samples::Sample]) -> Str
         }
     }
     made + "\n"
+}
+
+/// A number as people write it: with a power of ten where it is far from 1.
+fn number(value: f32) -> String {
+    match value.abs() {
+        0.0 | 1e-3..1e6 => format!("{value}").replace('-', "−"),
+        _ => {
+            let text = format!("{value:e}");
+            let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            format!("${digits} \\cdot 10^{{{exponent}}}$")
+        }
+    }
 }
 
 /// What a call moves, in words.

@@ -22,7 +22,8 @@ pub struct Picture {
 }
 
 /// So many points make a curve.
-const POINTS: usize = 481;
+/// An even number, so that steps at whole numbers fall between them.
+const POINTS: usize = 480;
 
 /// The picture of an operation, if there is one that says something.
 pub fn picture(record: &'static Record) -> Option<Picture> {
@@ -55,9 +56,14 @@ fn range(record: &'static Record, all: &[Sample]) -> Option<(f64, f64)> {
     if low >= high {
         return None;
     }
-    // Numbers drawn at random come near the ends of their range and not to them.
-    let unit = 10f64.powf(((high - low) / 2.0).log10().floor());
-    let outward = ((low / unit).floor() * unit, (high / unit).ceil() * unit);
+    // Numbers drawn at random come near the ends of their range and not to them: the roundest
+    // numbers that are not far out are meant.
+    let span = high - low;
+    let decade = 10f64.powf(span.log10().floor());
+    let units = [5.0, 2.0, 1.0, 0.5, 0.2, 0.1].map(|m| m * decade);
+    let rounded = |unit: f64| ((low / unit).floor() * unit, (high / unit).ceil() * unit);
+    let close = |&(a, b): &(f64, f64)| low - a <= 0.1 * span && b - high <= 0.1 * span;
+    let outward = units.into_iter().map(rounded).find(close).unwrap_or((low, high));
     let finite = |at: f64| {
         let params = all.first().map_or_else(Params::new, |s| s.params.clone());
         let y = value(record, &params, &extensor::tensor([at]), &[]);
@@ -99,14 +105,21 @@ fn three(label: String, across_name: &str, xs: &[f64], values: [Vec<f64>; 3]) ->
         let finite = values.filter(|v| v.is_finite());
         finite.fold((f64::INFINITY, f64::NEG_INFINITY), |r, v| (r.0.min(v), r.1.max(v)))
     };
-    // A pole takes no more room than nine tenths of the points do.
     let mut sorted: Vec<f64> = values[0].iter().copied().filter(|v| v.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
-    let (first, last) = (sorted.len() / 20, sorted.len() - 1 - sorted.len() / 20);
-    let (near, far) = (sorted[first], sorted[last]);
-    let room = (far - near).max(0.5);
     let (low, high) = span(&mut values[0].iter().copied());
-    let own = (low.max(near - room), high.min(far + room));
+    let share =
+        |part: usize| (sorted[sorted.len() / part], sorted[sorted.len() - 1 - sorted.len() / part]);
+    let (near, far) = share(20);
+    let room = (far - near).max(0.5);
+    // A pole takes no more room than the rest does.
+    let own = if low < near - 3.0 * room || high > far + 3.0 * room {
+        let (near, far) = share(6);
+        let room = (far - near).max(0.5);
+        (low.max(near - room), high.min(far + room))
+    } else {
+        (low, high)
+    };
     // Derivatives are shown as far as the function leaves room for.
     let reach = (own.1 - own.0).max(1.0);
     let shown = values[1..].iter().flatten().copied();
@@ -134,9 +147,9 @@ fn interrupted(xs: &[f64], values: &[f64], height: f64) -> Vec<(f64, f64)> {
     let steep = |i: usize| (values[i] - values[i - 1]).abs();
     for i in 0..xs.len() {
         // A jump is far larger than the steps before and after it.
-        if i > 1 && i + 1 < xs.len() {
-            let around = steep(i - 1).max(steep(i + 1));
-            if steep(i) > 0.04 * height && steep(i) > 8.0 * around {
+        if i > 1 {
+            let after = if i + 1 < xs.len() { steep(i + 1) } else { 0.0 };
+            if steep(i) > 0.04 * height && steep(i) > 8.0 * steep(i - 1).max(after) {
                 points.push((xs[i], f64::NAN));
             }
         }
@@ -300,7 +313,7 @@ fn before_and_after(record: &'static Record) -> Result<Option<Picture>> {
                 let values: Vec<f64> = (0..x.len())
                     .map(|_| {
                         next += 1.0;
-                        next * scale
+                        next
                     })
                     .collect();
                 let values = if shuffled(record.name) { stirred(&values) } else { values };

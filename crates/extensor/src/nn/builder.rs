@@ -141,6 +141,14 @@ impl Builder {
         self.layer(Flatten)
     }
 
+    /// A [`Function`] of one's own.
+    pub fn function(
+        self,
+        function: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static,
+    ) -> Builder {
+        self.layer(Function::new(function))
+    }
+
     /// The layers, or the error of the first that could not be made.
     pub fn build(self) -> Result<Sequential> {
         Ok(Sequential { layers: self.layers? })

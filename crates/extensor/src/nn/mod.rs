@@ -45,7 +45,7 @@ pub use module::Module;
 pub use norm::{BatchNorm2d, GroupNorm, LayerNorm, RMSNorm};
 pub use sequential::{Layer, Sequential};
 pub use simple::{
-    Activation, AdaptiveAvgPool, AvgPool2d, Dropout, Flatten, GlobalAvgPool, MaxPool2d,
+    Activation, AdaptiveAvgPool, AvgPool2d, Dropout, Flatten, Function, GlobalAvgPool, MaxPool2d,
 };
 pub use summary::{Summary, summary};
 

@@ -62,6 +62,7 @@ modules!(
     GlobalAvgPool,
     AdaptiveAvgPool,
     Flatten,
+    Function,
 );
 
 impl Tensor {

@@ -92,6 +92,8 @@ layers! {
     AdaptiveAvgPool(AdaptiveAvgPool),
     /// All axes but the first as one.
     Flatten(Flatten),
+    /// A function of one's own.
+    Function(Function),
     /// Layers one after the other.
     Sequential(Sequential),
 }
@@ -126,6 +128,7 @@ impl Layer {
             Layer::GlobalAvgPool(layer) => layer.forward(x),
             Layer::AdaptiveAvgPool(layer) => layer.forward(x),
             Layer::Flatten(layer) => layer.forward(x),
+            Layer::Function(layer) => layer.forward(x),
         };
         Ok((y?, None))
     }

@@ -5,6 +5,8 @@
 use super::Mode;
 use crate::ops::{Approximate, Pair, PoolOptions};
 use crate::{Result, Tensor, Tree, ops};
+use std::fmt;
+use std::sync::Arc;
 
 /// A function of each number, or along an axis.
 ///
@@ -236,5 +238,40 @@ impl Flatten {
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         ops::flatten(x, 1, -1)
+    }
+}
+
+/// A function of tensors as a layer: an activation of one's own, say, with a
+/// [rule of one's own](crate::autodiff::custom_vjp).
+///
+/// ```
+/// use extensor::nn::Function;
+/// use extensor::{Tensor, tensor};
+/// let layer = Function::new(|x: &Tensor| x.abs()?.log1p());
+/// assert_eq!(layer.forward(&tensor([0.0]))?.to_vec::<f64>()?, [0.0]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[derive(Tree, Clone)]
+pub struct Function {
+    #[tree(static)]
+    function: Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>,
+}
+
+impl Function {
+    /// This function.
+    pub fn new(function: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static) -> Function {
+        Function { function: Arc::new(function) }
+    }
+
+    /// What it makes of `x`.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        (self.function)(x)
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Function")
     }
 }

@@ -231,6 +231,7 @@ prints_itself!(
     GlobalAvgPool,
     AdaptiveAvgPool,
     Flatten,
+    Function,
     Layer,
     Sequential,
     models::Mlp,

@@ -29,10 +29,10 @@ from extensor._report import _HEAD, _cells, _sentence  # noqa: E402
 W, H = 560, 520
 
 
-def card(left, background, ink):
+def card(top, background, ink):
     red = "#d9485f"
     out = [
-        f'<g transform="translate({left} 0)" fill="{ink}" color="{ink}">',
+        f'<g transform="translate(0 {top})" fill="{ink}" color="{ink}">',
         f'<rect width="{W}" height="{H}" fill="{background}"/><rect x="14" y="16" width="4" height="{H - 32}" fill="{red}"/>',
         f'<text x="32" y="36" font-size="15" font-weight="bold" fill="{red}">{escape(report.verdict())}</text>',
         f'<text x="32" y="56" opacity="0.7">{escape(report.setting())}</text>',
@@ -55,8 +55,8 @@ def card(left, background, ink):
 
 
 picture = (
-    f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * W} {H}" width="{2 * W}" height="{H}" '
+    f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {W} {2 * H}" width="{W}" height="{2 * H}" '
     f'font-family="system-ui, sans-serif" font-size="12">'
-    f'{card(0, "#ffffff", "#222222")}{card(W, "#16181d", "#e8e8e8")}</svg>\n'
+    f'{card(0, "#ffffff", "#222222")}{card(H, "#16181d", "#e8e8e8")}</svg>\n'
 )
 pathlib.Path(__file__).with_name("notebook.svg").write_text(picture, encoding="utf-8")

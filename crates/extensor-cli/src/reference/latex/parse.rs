@@ -30,7 +30,7 @@ const GREEK: [(&str, &str); 5] = [
     ("eps", "\\varepsilon"),
 ];
 /// Names of things in formulas that are no arguments.
-const THINGS: [&str; 2] = ["ddof", "NaN"];
+const THINGS: [&str; 3] = ["ddof", "shift", "NaN"];
 
 pub(super) struct Parser<'a> {
     tokens: Vec<Token>,
@@ -85,7 +85,7 @@ impl<'a> Parser<'a> {
 
     /// Whether an argument's name stands in the middle of a sentence, where it is a word.
     fn within_words(&self) -> bool {
-        let long = |token: Option<&Token>| matches!(token, Some(Token::Name(name)) if name.len() > 1 && !self.is_math(name, None));
+        let long = |token: Option<&Token>| matches!(token, Some(Token::Name(name)) if !self.is_math(name, None));
         let before = self.at.checked_sub(2).and_then(|i| self.tokens.get(i));
         let spaced = self.peek(1).is_none() || self.peek(1) == Some(&Token::Space);
         long(before) && spaced && (self.peek(2).is_none() || long(self.peek(2)))
@@ -163,7 +163,7 @@ impl<'a> Parser<'a> {
         match self.peek(ahead) {
             Some(Token::Name(name)) => self.is_math(name, self.peek(ahead + 1)),
             Some(Token::Symbol(_) | Token::Hat(_) | Token::Number(_)) => true,
-            Some(Token::Sign(sign)) => "([⌊⌈√Σ∏½".contains(sign.as_str()),
+            Some(Token::Sign(sign)) => "([⌊⌈√Σ∏½…".contains(sign.as_str()),
             _ => false,
         }
     }
@@ -295,7 +295,6 @@ impl<'a> Parser<'a> {
             "√" => return Ok(format!("\\sqrt{{{}}}", unwrapped(&self.factor()?))),
             "½" => return Ok("\\tfrac{1}{2}".into()),
             "…" => return Ok("\\dots".into()),
-            ":" => return Ok(":".into()),
             "±" => return Ok(format!("\\pm {}", self.factor()?)),
             "~" => return Ok(format!("{{\\sim}} {}", self.factor()?)),
             "Σ" | "∏" => {
@@ -327,8 +326,8 @@ impl<'a> Parser<'a> {
 
 fn operator(sign: &str) -> Option<&'static str> {
     Some(match sign {
-        "=" => "=",
-        "==" => "=",
+        "=" | "==" => "=",
+        ":" => ":",
         "!=" | "≠" => "\\ne",
         "<" => "<",
         ">" => ">",

@@ -95,7 +95,8 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
             let name: String = (at..letters.len())
                 .take_while(|&i| {
                     let c = letters[i];
-                    (c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) && !(i > at && hat(i))
+                    (c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '\''))
+                        && !(i > at && hat(i))
                 })
                 .map(|i| letters[i])
                 .collect();

@@ -304,7 +304,7 @@ unary_bits! {
     /// assert_eq!(y.to_vec::<bool>()?, [true, true, false, false]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
-    signbit, SignBit of Floats gives MASK, "y = x is negative, −0 included";
+    signbit, SignBit of Floats gives MASK, "y = whether x is negative, −0 included";
     |x, spec| match_bits!(x.dtype(), T => Tensor::build("signbit", spec.shape, DType::Bool, |out: &mut [u8]| {
         top_bits::<T>(x.view(), out);
     }));

@@ -88,15 +88,15 @@ macro_rules! question {
 
 question! {
     /// Whether each element is not a number.
-    isnan, IsNan: |x| x.is_nan(), "v.is_nan()", "y = x is NaN", int 0.0
+    isnan, IsNan: |x| x.is_nan(), "v.is_nan()", "y = whether x is NaN", int 0.0
 }
 question! {
     /// Whether each element is infinite.
-    isinf, IsInf: |x| x.abs().eq(x.lit(f64::INFINITY)), "v.is_infinite()", "y = x is ∞ or −∞", int 0.0
+    isinf, IsInf: |x| x.abs().eq(x.lit(f64::INFINITY)), "v.is_infinite()", "y = whether x is ∞ or −∞", int 0.0
 }
 question! {
     /// Whether each element is neither infinite nor NaN.
-    isfinite, IsFinite: |x| x.is_finite(), "v.is_finite()", "y = x is neither infinite nor NaN", int 1.0
+    isfinite, IsFinite: |x| x.is_finite(), "v.is_finite()", "y = whether x is neither infinite nor NaN", int 1.0
 }
 
 /// Defines a comparison of two broadcast tensors.

@@ -434,7 +434,7 @@ quantifier! {
     /// assert_eq!(any(&x, 1)?.to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
-    any, Any: reduce::maximum, "y = any x is true", "false over an empty axis"
+    any, Any: reduce::maximum, "y = whether any x is true", "false over an empty axis"
 }
 
 quantifier! {
@@ -447,5 +447,5 @@ quantifier! {
     /// assert_eq!(all(&x, 1)?.to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
-    all, All: reduce::minimum, "y = all x are true", "true over an empty axis"
+    all, All: reduce::minimum, "y = whether all x are true", "true over an empty axis"
 }
