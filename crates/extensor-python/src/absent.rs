@@ -39,7 +39,7 @@ fn along(given: &Given<'_>, ndim: usize) -> PyResult<usize> {
 fn ways(names: &[&str], ndim: usize, count: usize) -> Vec<Vec<Value>> {
     let mut all: Vec<Vec<Value>> = vec![Vec::new()];
     for name in names {
-        let values: Vec<Value> = if *name == "axes" {
+        let values: Vec<Value> = if *name == "axis" {
             let ndim = ndim.min(16);
             let sets = 0u32..1 << ndim;
             let sets = sets.filter(|set| set.count_ones() as usize == count);
@@ -85,7 +85,7 @@ impl Backward {
                     let sizes = grads.iter().filter_map(|g| g.shape().get(axis).map(|&n| n as i64));
                     params.with("sections", sizes.collect::<Vec<i64>>())
                 }
-                name if name == "axes" || name.ends_with("_axis") => {
+                name if name == "axis" || name.ends_with("_axis") => {
                     axes.push(name);
                     params
                 }

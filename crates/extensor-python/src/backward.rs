@@ -8,7 +8,7 @@
 use crate::absent::outline;
 use crate::convert;
 use crate::error::OrRaise;
-use crate::function::compute;
+use crate::function::{compute, position_of};
 use crate::tensor::PyTensor;
 use extensor::ops::operation::{self, Operation};
 use extensor::ops::record::{Argument, Count, Input, Kind, Record, Signature};
@@ -92,8 +92,9 @@ impl Backward {
         }
         for (name, object) in kwargs.into_iter().flatten() {
             let name = name.cast::<PyString>()?.to_string();
-            let Some(slot) = given.iter_mut().find(|(n, _)| *n == name) else {
-                let known = self.signature.names().collect::<Vec<_>>().join(", ");
+            let names: Vec<&str> = self.signature.names().collect();
+            let Some(slot) = position_of(&names, &name).map(|at| &mut given[at]) else {
+                let known = names.join(", ");
                 let text = format!("{} has no argument {name:?}; it has {known}", self.name());
                 return Err(PyTypeError::new_err(text));
             };

@@ -138,6 +138,12 @@ pub(crate) fn expect_order<T: Into<Option<f64>>>(
     }
 }
 
+/// Whether a name is that of a parameter. What may be several has its name in the singular (`axis`), as
+/// in other libraries; files and programs that say it in the plural are understood.
+fn means(given: &str, name: &str) -> bool {
+    given == name || matches!((given, name), ("axes", "axis") | ("shifts", "shift"))
+}
+
 /// Parameters by name, in the order given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Params(Vec<(String, Value)>);
@@ -162,7 +168,7 @@ impl Params {
     /// An error if a name is not among the operation's parameters.
     pub(crate) fn expect_known(&self, record: &Record) -> Result<()> {
         for (name, _) in self.iter() {
-            if !record.params.iter().any(|p| p.name == name) {
+            if !record.params.iter().any(|p| means(name, p.name)) {
                 let known: Vec<&str> = record.params.iter().map(|p| p.name).collect();
                 let known = if known.is_empty() { "none".into() } else { known.join(", ") };
                 let parameter = name.to_string();
@@ -173,7 +179,7 @@ impl Params {
     }
 
     fn get(&self, name: &str) -> &Value {
-        self.0.iter().find(|(n, _)| n == name).map_or(&Value::None, |(_, v)| v)
+        self.0.iter().find(|(n, _)| means(n, name)).map_or(&Value::None, |(_, v)| v)
     }
 
     fn bad<T>(&self, op: &'static str, parameter: &'static str, expected: &str) -> Result<T> {

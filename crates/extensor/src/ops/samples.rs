@@ -57,9 +57,9 @@ impl Sample {
         groups.into_values().collect()
     }
 
-    /// The numbers of the first input that are reduced to one, as the parameter `axes` says.
+    /// The numbers of the first input that are reduced to one, as the parameter `axis` says.
     pub fn reduced(&self) -> Vec<Vec<f64>> {
-        self.groups(&made(self.params.axes("samples", "axes")))
+        self.groups(&made(self.params.axes("samples", "axis")))
     }
 
     /// The value of a parameter that is a list of whole numbers.

@@ -115,7 +115,7 @@ macro_rules! extreme {
                 derivative: "y′ = [x = y] / (number of elements equal to y)",
                 conventions: "ties share the gradient equally; NaN gives NaN; an empty axis is an error",
                 params: &[AXES, KEEPDIMS],
-                backward: signature!($backward(grad_output, x; axes, keepdims)),
+                backward: signature!($backward(grad_output, x; axis, keepdims)),
                 class: Class::Reduction,
                 build: |p| Reduction::build(p, $Op),
                 samples: |s| {

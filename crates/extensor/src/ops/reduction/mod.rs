@@ -120,7 +120,7 @@ impl<R: Rule> Reduction<R> {
     /// With the axes that the parameters name.
     pub fn build(params: &Params, rule: R) -> Result<Box<dyn Operation>> {
         let op = R::RECORD.name;
-        let axes = params.axes(op, "axes")?;
+        let axes = params.axes(op, "axis")?;
         let keepdims = params.bool(op, "keepdims", false)?;
         Ok(Box::new(Reduction { axes, keepdims, rule }))
     }
@@ -258,10 +258,10 @@ macro_rules! fill_floats {
 }
 pub(super) use fill_floats;
 
-/// The parameter `axes`.
+/// The parameter `axis`.
 pub(super) const AXES: Parameter = Parameter {
-    name: "axes",
-    what: "a list of axes, negative ones counted from the end; None for all",
+    name: "axis",
+    what: "an axis or a list of axes, negative ones counted from the end; None for all",
     default: Some("None"),
 };
 /// The parameter `keepdims`.
@@ -294,7 +294,7 @@ pub(super) const EMPTY: [(&[usize], Option<&[i64]>); 3] =
 
 /// Both parameters.
 pub(super) fn along(axes: Option<&[i64]>, keepdims: bool) -> Params {
-    Params::new().with("axes", axes).with("keepdims", keepdims)
+    Params::new().with("axis", axes).with("keepdims", keepdims)
 }
 
 /// A sample for each case, with and without `keepdims`.
@@ -322,7 +322,7 @@ pub(super) fn samples(
 /// Axes that are not there or named twice.
 pub(super) fn bad_axes(bad: &mut Bad, dtype: DType) {
     let x = bad.ones(&[2, 3], dtype);
-    let list = |axes: &[i64]| Params::new().with("axes", axes);
+    let list = |axes: &[i64]| Params::new().with("axis", axes);
     let out = "axis 2 is out of range for 2 dimensions";
     bad.add([x.clone()], list(&[2]), out);
     let out = "axis -3 is out of range for 2 dimensions";
@@ -396,7 +396,7 @@ impl Rule for Sum {
         derivative: "y′ = 1 for every term",
         conventions: "0 over an empty axis; whole numbers wrap around",
         params: &[AXES, KEEPDIMS],
-        backward: signature!(sum_backward(grad_output, shape(x); axes, keepdims)),
+        backward: signature!(sum_backward(grad_output, shape(x); axis, keepdims)),
         class: Class::Reduction,
         needs: Needs::Shapes,
         build: |p| Reduction::build(p, Sum),
@@ -472,7 +472,7 @@ impl Rule for Mean {
         derivative: "y′ = 1/n for every term",
         conventions: "NaN over an empty axis",
         params: &[AXES, KEEPDIMS],
-        backward: signature!(mean_backward(grad_output, shape(x); axes, keepdims)),
+        backward: signature!(mean_backward(grad_output, shape(x); axis, keepdims)),
         class: Class::Reduction,
         needs: Needs::Shapes,
         build: |p| Reduction::build(p, Mean),

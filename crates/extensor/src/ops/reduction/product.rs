@@ -109,7 +109,7 @@ impl Rule for Prod {
         derivative: "y′ = ∏ of the other elements",
         conventions: "1 over an empty axis; whole numbers wrap around",
         params: &[AXES, KEEPDIMS],
-        backward: signature!(prod_backward(grad_output, x, output; axes, keepdims)),
+        backward: signature!(prod_backward(grad_output, x, output; axis, keepdims)),
         class: Class::Reduction,
         needs: Needs::InputsAndOutputs,
         build: |p| Reduction::build(p, Prod),

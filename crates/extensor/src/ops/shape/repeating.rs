@@ -171,8 +171,8 @@ impl Operation for Repeat {
     }
 }
 
-/// `y[i] = x[i − shift]` along each of `axes`, wrapping around at the ends: `shifts` holds one
-/// number for all axes, or one for each.
+/// `y[i] = x[i − shift]` along each `axis`, wrapping around at the ends: `shift` holds one number for all of
+/// them, or one for each.
 ///
 /// Conventions: the shifts of an axis that is named several times add up.
 ///
@@ -186,8 +186,8 @@ impl Operation for Repeat {
 /// ```
 #[method]
 #[track_caller]
-pub fn roll(x: &Tensor, shifts: impl Integers, axes: impl Integers) -> Result<Tensor> {
-    apply_one(&Roll { shifts: shifts.integers(), axes: axes.integers() }, &[x])
+pub fn roll(x: &Tensor, shift: impl Integers, axis: impl Integers) -> Result<Tensor> {
+    apply_one(&Roll { shifts: shift.integers(), axes: axis.integers() }, &[x])
 }
 
 /// The gradient of [`roll`]: `grad_output` rolled back.
@@ -195,11 +195,11 @@ pub fn roll(x: &Tensor, shifts: impl Integers, axes: impl Integers) -> Result<Te
 #[extensor_derive::noted]
 pub fn roll_backward(
     grad_output: &Tensor,
-    shifts: impl Integers,
-    axes: impl Integers,
+    shift: impl Integers,
+    axis: impl Integers,
 ) -> Result<Tensor> {
     let x = placeholder(grad_output.shape(), grad_output.dtype())?;
-    let op = Roll { shifts: shifts.integers(), axes: axes.integers() };
+    let op = Roll { shifts: shift.integers(), axes: axis.integers() };
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)
 }
@@ -217,16 +217,16 @@ impl Roll {
         formula: "y[i] = x[i − shift], round the ends",
         derivative: "g rolled back",
         conventions: "the shifts of an axis that is named several times add up",
-        backward: signature!(roll_backward(grad_output; shifts, axes)),
+        backward: signature!(roll_backward(grad_output; shift, axis)),
         params: &[
-            required("shifts", "how far: a number, or one for each axis"),
-            required("axes", "a list of axes, negative ones counted from the end"),
+            required("shift", "how far: a number, or one for each axis"),
+            required("axis", "a list of axes, negative ones counted from the end"),
         ],
         class: Class::Linear,
         needs: Needs::Shapes,
         build: |p| {
-            let shifts = p.ints("roll", "shifts")?.into();
-            let axes = p.ints("roll", "axes")?.into();
+            let shifts = p.ints("roll", "shift")?.into();
+            let axes = p.ints("roll", "axis")?.into();
             Ok(Box::new(Roll { shifts, axes }))
         },
         samples: |s| {
@@ -243,16 +243,16 @@ impl Roll {
             ];
             for (shape, shifts, axes) in cases {
                 let x = s.normal(shape);
-                s.add([x], Params::new().with("shifts", shifts).with("axes", axes));
+                s.add([x], Params::new().with("shift", shifts).with("axis", axes));
             }
         },
         errors: |bad| {
             let x = bad.ones(&[2, 3], DType::F64);
             let params = |shifts: &[i64], axes: &[i64]| {
-                Params::new().with("shifts", shifts).with("axes", axes)
+                Params::new().with("shift", shifts).with("axis", axes)
             };
             bad.add([x.clone()], params(&[1], &[2]), "axis 2 is out of range for 2 dimensions");
-            let message = "shifts is [1, 2], expected one number, or one for each of 1 axes";
+            let message = "shift is [1, 2], expected one number, or one for each of 1 axes";
             bad.add([x], params(&[1, 2], &[0]), message);
         },
         ..Record::BLANK
@@ -263,7 +263,7 @@ impl Roll {
         let op = "roll";
         if self.shifts.len() != 1 && self.shifts.len() != self.axes.len() {
             let expected = format!("one number, or one for each of {} axes", self.axes.len());
-            return Err(bad_parameter(op, "shifts", expected, &self.shifts[..]));
+            return Err(bad_parameter(op, "shift", expected, &self.shifts[..]));
         }
         let mut firsts = vec![0; shape.len()];
         for (i, &axis) in self.axes.iter().enumerate() {

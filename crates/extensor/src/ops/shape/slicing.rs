@@ -247,16 +247,16 @@ fn scatter(grad: &Tensor, shape: &Shape, taken: &Taken) -> Result<Tensor> {
 /// ```
 #[method]
 #[track_caller]
-pub fn flip(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
-    apply_one(&Flip { axes: axes.into() }, &[x])
+pub fn flip(x: &Tensor, axis: impl Into<Axes>) -> Result<Tensor> {
+    apply_one(&Flip { axes: axis.into() }, &[x])
 }
 
 /// The gradient of [`flip`]: `grad_output` flipped back. A view.
 #[track_caller]
 #[extensor_derive::noted]
-pub fn flip_backward(grad_output: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
+pub fn flip_backward(grad_output: &Tensor, axis: impl Into<Axes>) -> Result<Tensor> {
     let x = placeholder(grad_output.shape(), grad_output.dtype())?;
-    let op = Flip { axes: axes.into() };
+    let op = Flip { axes: axis.into() };
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)
 }
@@ -273,12 +273,12 @@ impl Flip {
         formula: "y = x with axes reversed",
         derivative: "g with the same axes reversed",
         conventions: "a view",
-        backward: signature!(flip_backward(grad_output; axes)),
-        params: &[optional("axes", "axes", "None")],
+        backward: signature!(flip_backward(grad_output; axis)),
+        params: &[optional("axis", "an axis or several; None for all", "None")],
         class: Class::Linear,
         needs: Needs::Shapes,
         build: |p| {
-            let axes = p.axes("flip", "axes")?;
+            let axes = p.axes("flip", "axis")?;
             Ok(Box::new(Flip { axes }))
         },
         samples: |s| {
@@ -295,14 +295,14 @@ impl Flip {
             ];
             for (shape, axes) in cases {
                 let x = s.normal(shape);
-                s.add([x], Params::new().with("axes", axes));
+                s.add([x], Params::new().with("axis", axes));
             }
         },
         errors: |bad| {
             let x = bad.ones(&[2, 3], DType::F64);
-            let params = Params::new().with("axes", [2]);
+            let params = Params::new().with("axis", [2]);
             bad.add([x.clone()], params, "axis 2 is out of range for 2");
-            let params = Params::new().with("axes", [1, -1]);
+            let params = Params::new().with("axis", [1, -1]);
             bad.add([x], params, "axis -1 is named twice");
         },
         ..Record::BLANK
