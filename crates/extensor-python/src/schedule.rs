@@ -114,6 +114,7 @@ pub fn schedule_cosine_restarts(
     max_lr, steps, rise = 0.3, div_factor = 25.0, final_div_factor = 1e4, cosine = true,
     three_phase = false,
 ))]
+#[allow(clippy::too_many_arguments)]
 pub fn schedule_one_cycle(
     py: Python<'_>,
     max_lr: f64,
