@@ -102,7 +102,7 @@ pub fn show(name: &str) -> Result<bool, String> {
     field("elsewhere", &record.aliases().join(", "));
     field("formula", record.formula);
     field("derivative", record.derivative);
-    field("backward", record.backward);
+    field("backward", &record.backward_signature());
     field("domain", record.domain);
     field("conventions", record.conventions);
     for parameter in record.params {

@@ -36,7 +36,7 @@ enum Owner {
     Own(usize),
     /// A vector's memory, kept alive by this value.
     Kept(#[allow(dead_code)] Box<dyn Send + Sync>),
-    /// Memory that others may look at too, kept alive by this value: it is never written here.
+    /// Memory that others may read too, kept alive by this value: it is never written here.
     Shared(#[allow(dead_code)] Box<dyn Send + Sync>),
 }
 

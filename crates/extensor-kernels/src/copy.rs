@@ -12,7 +12,7 @@ use crate::view::{View, in_bounds};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// A strided look at a slice that is written to.
+/// A strided view of a slice that is written to.
 pub struct ViewMut<'a, T> {
     data: &'a mut [T],
     offset: usize,
@@ -100,9 +100,9 @@ pub fn copy<T: Native>(from: View<'_, T>, to: ViewMut<'_, T>) {
     }
     let inner = merged.pop().unwrap_or(Axis { size: 1, from: 1, to: 1 });
     // The axis along which the source lies together, if that is another one.
-    let turned = merged.iter().position(|axis| axis.from.abs() == 1 && inner.from.abs() > 1);
+    let transposed = merged.iter().position(|axis| axis.from.abs() == 1 && inner.from.abs() > 1);
     // Else lines are copied, many of them for each that is looked for.
-    let across = match turned {
+    let across = match transposed {
         Some(at) => merged.remove(at),
         None => merged.pop().unwrap_or(Axis { size: 1, from: 0, to: 0 }),
     };
@@ -114,7 +114,7 @@ pub fn copy<T: Native>(from: View<'_, T>, to: ViewMut<'_, T>) {
         outer: merged,
         across,
         inner,
-        turned: turned.is_some(),
+        transposed: transposed.is_some(),
     }
     .run();
 }
@@ -128,7 +128,7 @@ struct Copy<T> {
     across: Axis,
     inner: Axis,
     /// Whether the source lies together along `across`.
-    turned: bool,
+    transposed: bool,
 }
 
 // SAFETY: tasks write different elements: a target view names none twice.
@@ -175,7 +175,7 @@ impl<T: Native> Copy<T> {
 
     /// Whether a plane is one that [`Tile`] transposes.
     fn in_registers(&self) -> bool {
-        self.turned && self.inner.to == 1
+        self.transposed && self.inner.to == 1
     }
 
     /// Copies part of one plane, past the caches if `stream` is given and that is of use.
@@ -220,7 +220,7 @@ impl<T: Native> Copy<T> {
             }
             return;
         }
-        let step = if self.turned { TILE } else { inner.len() };
+        let step = if self.transposed { TILE } else { inner.len() };
         for start in inner.clone().step_by(step.max(1)) {
             let count = step.min(inner.end - start);
             for a in across.clone() {

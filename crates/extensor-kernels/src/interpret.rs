@@ -1,24 +1,24 @@
-//! Programs run on arrays: each step is a loop over a block that fits the first cache.
+//! Programs run on arrays: each instruction is a loop over a block that fits the first cache.
 //!
-//! Every step is the machine's own copy of a loop that was compiled beforehand, and computes what
-//! the step is in a compiled formula: a program has the bits of the formula it was made of. This
+//! Every instruction is the machine's own copy of a loop that was compiled beforehand, and computes what
+//! the instruction is in a compiled formula: a program has the bits of the formula it was made of. This
 //! module must not know what a program means.
 
 use crate::map::{Block, Formula, Formulas};
 use crate::math::{Float, TrigConstants};
 use crate::native::{Compute, Native};
 use crate::number::{Lane, Real};
-use crate::program::{Binary, Compare, Program, Step, Unary, unary_functions};
+use crate::program::{Binary, Compare, Instruction, Program, Unary, unary_functions};
 use crate::view::View;
 use crate::walk::{Layout, Reader, Room, Walk};
 
 /// What programs are computed in: `f32` and `f64`.
 pub trait Machine: Real<Mask = bool> + Float + TrigConstants + Native {
-    /// Runs a step that is not a variable on slices of equal length.
-    fn step(step: &Step, operands: [&[Self]; 3], out: &mut [Self]);
+    /// Runs an instruction that is not a variable on slices of equal length.
+    fn instruction(instruction: &Instruction, operands: [&[Self]; 3], out: &mut [Self]);
 }
 
-/// Elements that a step is done for at a time.
+/// Elements that an instruction is done for at a time.
 const BLOCK: usize = 512;
 /// Elements that one thread takes at a time.
 const CHUNK: usize = 16 * 1024;
@@ -51,8 +51,8 @@ where
             let len = piece.len;
             for action in &plan.actions {
                 let mut to = std::mem::take(&mut slots[action.to]);
-                match action.step {
-                    Step::Variable(number) => {
+                match action.instruction {
+                    Instruction::Variable(number) => {
                         let x = readers[number].read(&walk, &piece, &mut rooms[number]);
                         T::widen(x, &mut to[..len]);
                     }
@@ -61,7 +61,7 @@ where
                             Some(values) => &values[..len],
                             None => &[],
                         });
-                        T::Wide::step(&action.step, operands, &mut to[..len]);
+                        T::Wide::instruction(&action.instruction, operands, &mut to[..len]);
                     }
                 }
                 slots[action.to] = to;
@@ -71,8 +71,8 @@ where
     });
 }
 
-/// Which step is done when, and where its result goes: a slot is used again when nobody needs what
-/// is in it.
+/// Which instruction runs when, and where its result goes: a slot is used again when nothing needs
+/// what is in it.
 struct Plan {
     actions: Vec<Action>,
     slots: usize,
@@ -80,7 +80,7 @@ struct Plan {
 }
 
 struct Action {
-    step: Step,
+    instruction: Instruction,
     /// The slots of what it is computed from; none has number `usize::MAX`.
     from: [usize; 3],
     to: usize,
@@ -89,43 +89,45 @@ struct Action {
 impl Plan {
     fn new(program: &Program) -> Plan {
         let needed = program.needed(false);
-        let mut last = vec![0; program.steps.len()];
-        for (k, step) in program.steps.iter().enumerate().filter(|(k, _)| needed[*k]) {
-            step.operands().for_each(|operand| last[operand] = k);
+        let mut last = vec![0; program.instructions.len()];
+        for (k, instruction) in program.instructions.iter().enumerate().filter(|(k, _)| needed[*k])
+        {
+            instruction.operands().for_each(|operand| last[operand] = k);
         }
         last[program.result] = usize::MAX;
         let (mut free, mut slots) = (Vec::new(), 0);
-        let mut places = vec![usize::MAX; program.steps.len()];
+        let mut slot_of = vec![usize::MAX; program.instructions.len()];
         let mut actions = Vec::new();
-        for (k, step) in program.steps.iter().enumerate().filter(|(k, _)| needed[*k]) {
+        for (k, instruction) in program.instructions.iter().enumerate().filter(|(k, _)| needed[*k])
+        {
             // Not yet free: a loop must not write what it reads.
             let to = free.pop().unwrap_or_else(|| {
                 slots += 1;
                 slots - 1
             });
-            places[k] = to;
+            slot_of[k] = to;
             let mut from = [usize::MAX; 3];
-            for (slot, operand) in from.iter_mut().zip(step.operands()) {
-                *slot = places[operand];
+            for (slot, operand) in from.iter_mut().zip(instruction.operands()) {
+                *slot = slot_of[operand];
             }
-            actions.push(Action { step: *step, from, to });
-            for operand in step.operands() {
+            actions.push(Action { instruction: *instruction, from, to });
+            for operand in instruction.operands() {
                 if last[operand] == k {
                     // An operand that is used twice is freed once.
                     last[operand] = 0;
-                    free.push(places[operand]);
+                    free.push(slot_of[operand]);
                 }
             }
         }
-        Plan { actions, slots, result: places[program.result] }
+        Plan { actions, slots, result: slot_of[program.result] }
     }
 }
 
 /// Makes a formula of one expression and runs it.
 macro_rules! formula {
     ($t:ty, $out:ident, [$($x:ident = $value:expr),*] => $result:expr $(, trig $trig:expr)? $(, with $field:ident: $of:ty = $given:expr)?) => {{
-        struct Step { $($field: $of)? }
-        impl Formula<{ 0 $(+ formula!(@one $x))* }> for Step {
+        struct Expression { $($field: $of)? }
+        impl Formula<{ 0 $(+ formula!(@one $x))* }> for Expression {
             $(const TRIG: bool = $trig;)?
             #[inline(always)]
             fn f<R: Real>(&self, [$($x),*]: [R; { 0 $(+ formula!(@one $x))* }]) -> R {
@@ -133,8 +135,8 @@ macro_rules! formula {
                 $result
             }
         }
-        let step = Formulas(Step { $($field: $given)? });
-        Block::<$t, $t, { 0 $(+ formula!(@one $x))* }>::run(&step, [$($value),*], $out, None)
+        let formula = Formulas(Expression { $($field: $given)? });
+        Block::<$t, $t, { 0 $(+ formula!(@one $x))* }>::run(&formula, [$($value),*], $out, None)
     }};
     (@one $x:ident) => { 1 };
 }
@@ -154,41 +156,41 @@ fn mask<R: Real>(truth: R) -> R::Mask {
 macro_rules! machine {
     ($($t:ty),*) => {$(
         impl Machine for $t {
-            fn step(step: &Step, [a, b, c]: [&[$t]; 3], out: &mut [$t]) {
-                match *step {
-                    Step::Variable(_) => {}
-                    Step::Constant(value) => out.fill(value as $t),
-                    Step::Unary(f, _) => unary_of::<$t>(f, a, out),
-                    Step::Binary(f, ..) => binary_of::<$t>(f, a, b, out),
-                    Step::Compare(Compare::Equal, ..) => {
+            fn instruction(instruction: &Instruction, [a, b, c]: [&[$t]; 3], out: &mut [$t]) {
+                match *instruction {
+                    Instruction::Variable(_) => {}
+                    Instruction::Constant(value) => out.fill(value as $t),
+                    Instruction::Unary(f, _) => unary_of::<$t>(f, a, out),
+                    Instruction::Binary(f, ..) => binary_of::<$t>(f, a, b, out),
+                    Instruction::Compare(Compare::Equal, ..) => {
                         formula!($t, out, [x = a, y = b] => truth(x, x.eq(y)))
                     }
-                    Step::Compare(Compare::Less, ..) => {
+                    Instruction::Compare(Compare::Less, ..) => {
                         formula!($t, out, [x = a, y = b] => truth(x, x.lt(y)))
                     }
-                    Step::Compare(Compare::LessEqual, ..) => {
+                    Instruction::Compare(Compare::LessEqual, ..) => {
                         formula!($t, out, [x = a, y = b] => truth(x, x.le(y)))
                     }
-                    Step::And(..) => {
+                    Instruction::And(..) => {
                         formula!($t, out, [x = a, y = b] => truth(x, mask(x) & mask(y)))
                     }
-                    Step::Or(..) => {
+                    Instruction::Or(..) => {
                         formula!($t, out, [x = a, y = b] => truth(x, mask(x) | mask(y)))
                     }
-                    Step::Not(_) => formula!($t, out, [x = a] => truth(x, !mask(x))),
-                    Step::Select(..) => {
+                    Instruction::Not(_) => formula!($t, out, [x = a] => truth(x, !mask(x))),
+                    Instruction::Select(..) => {
                         formula!($t, out, [m = a, x = b, y = c] => R::select(mask(m), x, y))
                     }
-                    Step::MulAdd(..) => {
+                    Instruction::MulAdd(..) => {
                         formula!($t, out, [x = a, y = b, z = c] => x.mul_add(y, z))
                     }
-                    Step::Capped(_, _, limit) => {
+                    Instruction::Capped(_, _, limit) => {
                         formula!($t, out, [x = a, m = b] => x.capped(mask(m), limit), with limit: f64 = limit)
                     }
-                    Step::PowerTimes(_, _, _, less) => {
+                    Instruction::PowerTimes(_, _, _, less) => {
                         formula!($t, out, [x = a, n = b, q = c] => x.power_times(n, q, less), with less: u8 = less)
                     }
-                    Step::Like(..) => out.copy_from_slice(a),
+                    Instruction::Like(..) => out.copy_from_slice(a),
                 }
             }
         }

@@ -11,7 +11,7 @@ use crate::native::{Compute, Native};
 use crate::number::{Lane, Number, Real};
 use crate::par::{parallel_chunks, share};
 use crate::program::Program;
-use crate::stream::{self, Places, Stream};
+use crate::stream::{self, Cursors, Stream};
 use crate::view::View;
 use crate::walk::{Reader, Room, Walk};
 use std::mem::MaybeUninit;
@@ -232,7 +232,7 @@ numbers!(dispatch_narrow: Wrapping<u8>, Wrapping<u16>, Wrapping<u32>, Wrapping<u
 /// some processors for longer with the widest registers.
 #[inline]
 fn by_registers<T: Native, const N: usize, G: Inline<T, T, N>>(kernel: Loop<'_, T, T, N, G>) {
-    if kernel.past.is_some() && !Places::here().widest {
+    if kernel.past.is_some() && !Cursors::here().widest {
         dispatch_narrow(kernel)
     } else {
         dispatch(kernel)

@@ -149,7 +149,7 @@ pub trait Real: Number + Div<Output = Self> {
     fn nan_or(self, other: Self) -> Self {
         Self::select(self.is_nan(), self, other)
     }
-    /// `self * factor`, where nothing comes of nothing: 0 · ∞ is 0.
+    /// `self * factor`, where zero times anything is zero: 0 · ∞ is 0.
     #[inline(always)]
     fn times(self, factor: Self) -> Self {
         let product = self * factor;

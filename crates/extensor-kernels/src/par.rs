@@ -74,7 +74,7 @@ pub fn parallel_for(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     let threads = threads().min(tasks);
     if threads <= 1 {
         for i in 0..tasks {
-            stop::look();
+            stop::check();
             task(i);
         }
         return;
@@ -107,7 +107,7 @@ pub(crate) fn within(tasks: usize) -> usize {
 
 /// A pointer that tasks may share because each touches its own part.
 pub(crate) struct Shared<T>(*mut T);
-// SAFETY: whoever calls `part` promises that every task has a part of its own.
+// SAFETY: the caller of `part` promises that every task has a part of its own.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 impl<T> Shared<T> {

@@ -55,7 +55,7 @@ impl Windows {
         }
     }
 
-    /// The windows that a place lies in.
+    /// The windows that a position lies in.
     #[inline(always)]
     pub fn covering(&self, at: usize) -> Range<usize> {
         match self.kind {
@@ -140,29 +140,29 @@ impl Planes {
 ///
 /// # Panics
 /// If the lengths do not fit.
-pub fn maximum<T: Compute>(shape: &Planes, x: &[T], y: &mut [T], places: &mut [i64])
+pub fn maximum<T: Compute>(shape: &Planes, x: &[T], y: &mut [T], indices: &mut [i64])
 where
     T::Wide: Wide,
 {
     assert_eq!(x.len(), shape.count * shape.input(), "maximum: the number of elements");
     assert!(
-        y.len() == shape.count * shape.output() && places.len() == y.len(),
+        y.len() == shape.count * shape.output() && indices.len() == y.len(),
         "maximum: the number of results"
     );
     let each = shape.output();
-    let places = Shared::new(places);
+    let indices = Shared::new(indices);
     shape.map(x, y, |plane, x, y| {
         // SAFETY: every plane is a part of its own.
-        let places = unsafe { places.part(plane * each, (plane + 1) * each) };
+        let indices = unsafe { indices.part(plane * each, (plane + 1) * each) };
         let stride = match shape.columns.kind {
             Kind::Strided { stride, .. } => stride,
             Kind::Even => 0,
         };
         let (rows, columns) = (&shape.rows, &shape.columns);
         match stride {
-            1 => dispatch_narrow(Maximum::<_, 1> { rows, columns, x, y, places }),
-            2 => dispatch_narrow(Maximum::<_, 2> { rows, columns, x, y, places }),
-            _ => dispatch_narrow(Maximum::<_, 0> { rows, columns, x, y, places }),
+            1 => dispatch_narrow(Maximum::<_, 1> { rows, columns, x, y, indices }),
+            2 => dispatch_narrow(Maximum::<_, 2> { rows, columns, x, y, indices }),
+            _ => dispatch_narrow(Maximum::<_, 0> { rows, columns, x, y, indices }),
         }
     });
 }
@@ -173,7 +173,7 @@ struct Maximum<'a, W, const S: usize> {
     columns: &'a Windows,
     x: &'a [W],
     y: &'a mut [W],
-    places: &'a mut [i64],
+    indices: &'a mut [i64],
 }
 
 /// Whether `x` comes before the largest so far.
@@ -186,7 +186,7 @@ impl<W: Wide, const S: usize> Kernel for Maximum<'_, W, S> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Maximum { rows, columns, x, y, places } = self;
+        let Maximum { rows, columns, x, y, indices } = self;
         let (width, count) = (columns.len, columns.count);
         let inside = inside::<S>(columns, rows);
         let mut offsets = stop::room(0i32, inside.len());
@@ -194,7 +194,7 @@ impl<W: Wide, const S: usize> Kernel for Maximum<'_, W, S> {
         while row < rows.count {
             let (lines, _) = rows.get(row);
             let y = &mut y[row * count..(row + 1) * count];
-            let places = &mut places[row * count..(row + 1) * count];
+            let indices = &mut indices[row * count..(row + 1) * count];
             let mut window = 0;
             while window < count {
                 if window == inside.start && !inside.is_empty() {
@@ -202,21 +202,21 @@ impl<W: Wide, const S: usize> Kernel for Maximum<'_, W, S> {
                     continue;
                 }
                 let (across, _) = columns.get(window);
-                let (best, place) = one_window(x, width, lines.clone(), across);
+                let (best, index) = one_window(x, width, lines.clone(), across);
                 y[window] = best;
-                places[window] = place as i64;
+                indices[window] = index as i64;
                 window += 1;
             }
             if !inside.is_empty() {
                 let first = columns.get(inside.start).0;
                 let y = &mut y[inside.clone()];
                 many_windows::<W, S>(x, width, lines.clone(), first.clone(), y, &mut offsets);
-                let mut place = (lines.start * width + first.start) as i64;
-                let places = &mut places[inside.clone()];
+                let mut index = (lines.start * width + first.start) as i64;
+                let indices = &mut indices[inside.clone()];
                 let mut i = 0;
                 while i < offsets.len() {
-                    places[i] = place + i64::from(offsets[i]);
-                    place += S as i64;
+                    indices[i] = index + i64::from(offsets[i]);
+                    index += S as i64;
                     i += 1;
                 }
             }
@@ -233,7 +233,7 @@ fn inside<const S: usize>(columns: &Windows, rows: &Windows) -> Range<usize> {
         Kind::Strided { kernel, .. } => kernel.min(rows.len),
         Kind::Even => rows.len,
     };
-    // Places in a window are counted in 32 bits.
+    // Positions in a window are counted in 32 bits.
     if S == 0 || columns.len < kernel || tall.saturating_mul(columns.len) > i32::MAX as usize {
         return 0..0;
     }
@@ -242,7 +242,7 @@ fn inside<const S: usize>(columns: &Windows, rows: &Windows) -> Range<usize> {
     first.min(end)..end
 }
 
-/// The largest number of one window and its place.
+/// The largest number of one window and its index.
 #[inline(always)]
 fn one_window<W: Wide>(
     x: &[W],
@@ -250,20 +250,20 @@ fn one_window<W: Wide>(
     lines: Range<usize>,
     across: Range<usize>,
 ) -> (W, usize) {
-    let mut place = lines.start * width + across.start;
-    let mut best = x[place];
+    let mut index = lines.start * width + across.start;
+    let mut best = x[index];
     let mut line = lines.start;
     while line < lines.end {
         let mut at = line * width + across.start;
         while at < line * width + across.end {
             if beats(x[at], best) {
-                (best, place) = (x[at], at);
+                (best, index) = (x[at], at);
             }
             at += 1;
         }
         line += 1;
     }
-    (best, place)
+    (best, index)
 }
 
 /// The largest numbers of windows side by side, the first of which is `first`, and how far from the
@@ -310,32 +310,32 @@ fn many_windows<W: Wide, const S: usize>(
     }
 }
 
-/// Adds each gradient to the place that its window's largest number came from, in their order.
-/// All places must lie in the plane.
+/// Adds each gradient to the element that its window's largest number came from, in their order.
+/// All indices must be within the plane.
 ///
 /// # Panics
-/// If the lengths do not fit, or a place is outside its plane.
-pub fn maximum_backward<T: Compute>(shape: &Planes, g: &[T], places: &[i64], dx: &mut [T])
+/// If the lengths do not fit, or an index is outside its plane.
+pub fn maximum_backward<T: Compute>(shape: &Planes, g: &[T], indices: &[i64], dx: &mut [T])
 where
     T::Wide: Wide,
 {
     assert!(
-        g.len() == shape.count * shape.output() && places.len() == g.len(),
+        g.len() == shape.count * shape.output() && indices.len() == g.len(),
         "maximum_backward: the number of gradients"
     );
     assert_eq!(dx.len(), shape.count * shape.input(), "maximum_backward: the number of elements");
     let each = shape.output();
     shape.map(g, dx, |plane, g, dx| {
-        let places = &places[plane * each..(plane + 1) * each];
+        let indices = &indices[plane * each..(plane + 1) * each];
         dx.fill(T::Wide::ZERO);
-        for (g, &place) in g.iter().zip(places) {
-            let dx = &mut dx[place as usize];
+        for (g, &index) in g.iter().zip(indices) {
+            let dx = &mut dx[index as usize];
             *dx = *dx + *g;
         }
     });
 }
 
-/// The average of each window: its sum over the number of places it counts.
+/// The average of each window: its sum over the number of positions it counts.
 ///
 /// # Panics
 /// If the lengths do not fit.

@@ -1,13 +1,13 @@
-//! A formula as a list of steps, for whoever wants to do it to something else than machine numbers,
-//! or to change it first.
+//! A formula as a list of instructions, to be run on something other than machine numbers, or to be
+//! changed first.
 //!
 //! This module must not know where programs come from ([`symbol`](crate::symbol)) nor who runs them
 //! ([`interpret`](crate::interpret)).
 
-/// A step of a program: what is done to the results of earlier steps, which are named by number.
+/// An instruction of a program: what is done to the results of earlier instructions, which are named by number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Step {
-    /// Variable number so and so.
+pub enum Instruction {
+    /// The variable with this number.
     Variable(usize),
     /// A constant.
     Constant(f64),
@@ -36,36 +36,42 @@ pub enum Step {
     Like(usize, usize),
 }
 
-impl Step {
-    /// The steps whose results it is computed from.
+impl Instruction {
+    /// The instructions whose results it is computed from.
     pub fn operands(&self) -> impl Iterator<Item = usize> {
         let (all, count) = match *self {
-            Step::Variable(_) | Step::Constant(_) => ([0; 3], 0),
-            Step::Unary(_, a) | Step::Not(a) | Step::Like(a, _) => ([a, 0, 0], 1),
-            Step::Binary(_, a, b) | Step::Compare(_, a, b) => ([a, b, 0], 2),
-            Step::And(a, b) | Step::Or(a, b) | Step::Capped(a, b, _) => ([a, b, 0], 2),
-            Step::Select(a, b, c) | Step::MulAdd(a, b, c) => ([a, b, c], 3),
-            Step::PowerTimes(a, b, c, _) => ([a, b, c], 3),
+            Instruction::Variable(_) | Instruction::Constant(_) => ([0; 3], 0),
+            Instruction::Unary(_, a) | Instruction::Not(a) | Instruction::Like(a, _) => {
+                ([a, 0, 0], 1)
+            }
+            Instruction::Binary(_, a, b) | Instruction::Compare(_, a, b) => ([a, b, 0], 2),
+            Instruction::And(a, b) | Instruction::Or(a, b) | Instruction::Capped(a, b, _) => {
+                ([a, b, 0], 2)
+            }
+            Instruction::Select(a, b, c) | Instruction::MulAdd(a, b, c) => ([a, b, c], 3),
+            Instruction::PowerTimes(a, b, c, _) => ([a, b, c], 3),
         };
         all.into_iter().take(count)
     }
 
-    /// The same with other numbers for the steps that it uses.
-    pub(crate) fn renumbered(&self, number: impl Fn(usize) -> usize) -> Step {
+    /// The same with other numbers for the instructions that it uses.
+    pub(crate) fn renumbered(&self, number: impl Fn(usize) -> usize) -> Instruction {
         let n = number;
         match *self {
-            Step::Variable(_) | Step::Constant(_) => *self,
-            Step::Unary(f, a) => Step::Unary(f, n(a)),
-            Step::Binary(f, a, b) => Step::Binary(f, n(a), n(b)),
-            Step::Compare(f, a, b) => Step::Compare(f, n(a), n(b)),
-            Step::And(a, b) => Step::And(n(a), n(b)),
-            Step::Or(a, b) => Step::Or(n(a), n(b)),
-            Step::Not(a) => Step::Not(n(a)),
-            Step::Select(a, b, c) => Step::Select(n(a), n(b), n(c)),
-            Step::MulAdd(a, b, c) => Step::MulAdd(n(a), n(b), n(c)),
-            Step::Capped(a, b, limit) => Step::Capped(n(a), n(b), limit),
-            Step::PowerTimes(a, b, c, less) => Step::PowerTimes(n(a), n(b), n(c), less),
-            Step::Like(a, b) => Step::Like(n(a), n(b)),
+            Instruction::Variable(_) | Instruction::Constant(_) => *self,
+            Instruction::Unary(f, a) => Instruction::Unary(f, n(a)),
+            Instruction::Binary(f, a, b) => Instruction::Binary(f, n(a), n(b)),
+            Instruction::Compare(f, a, b) => Instruction::Compare(f, n(a), n(b)),
+            Instruction::And(a, b) => Instruction::And(n(a), n(b)),
+            Instruction::Or(a, b) => Instruction::Or(n(a), n(b)),
+            Instruction::Not(a) => Instruction::Not(n(a)),
+            Instruction::Select(a, b, c) => Instruction::Select(n(a), n(b), n(c)),
+            Instruction::MulAdd(a, b, c) => Instruction::MulAdd(n(a), n(b), n(c)),
+            Instruction::Capped(a, b, limit) => Instruction::Capped(n(a), n(b), limit),
+            Instruction::PowerTimes(a, b, c, less) => {
+                Instruction::PowerTimes(n(a), n(b), n(c), less)
+            }
+            Instruction::Like(a, b) => Instruction::Like(n(a), n(b)),
         }
     }
 }
@@ -126,45 +132,45 @@ pub enum Compare {
     LessEqual,
 }
 
-/// The steps of a formula, in an order in which each uses only earlier ones.
+/// The instructions of a formula, in an order in which each uses only earlier ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     /// How many variables it has.
     pub variables: usize,
-    /// The steps; the variables come first.
-    pub steps: Vec<Step>,
-    /// The step that gives the result.
+    /// The instructions; the variables come first.
+    pub instructions: Vec<Instruction>,
+    /// The instruction that gives the result.
     pub result: usize,
 }
 
 impl Program {
-    /// Whether each step is needed for the result; `differentiable`: or for its derivatives.
+    /// Whether each instruction is needed for the result; `differentiable`: or for its derivatives.
     pub(crate) fn needed(&self, differentiable: bool) -> Vec<bool> {
-        let mut needed = vec![false; self.steps.len()];
+        let mut needed = vec![false; self.instructions.len()];
         needed[self.result] = true;
-        for k in (0..self.steps.len()).rev() {
+        for k in (0..self.instructions.len()).rev() {
             if !needed[k] {
                 continue;
             }
-            self.steps[k].operands().for_each(|operand| needed[operand] = true);
-            if let (Step::Like(_, smooth), true) = (self.steps[k], differentiable) {
+            self.instructions[k].operands().for_each(|operand| needed[operand] = true);
+            if let (Instruction::Like(_, smooth), true) = (self.instructions[k], differentiable) {
                 needed[smooth] = true;
             }
         }
         needed
     }
 
-    /// Without the steps that neither the result nor its derivatives need.
+    /// Without the instructions that neither the result nor its derivatives need.
     pub(crate) fn tidy(self) -> Program {
         let needed = self.needed(true);
-        let mut places = vec![usize::MAX; self.steps.len()];
-        let mut steps = Vec::with_capacity(self.steps.len());
-        for (k, step) in self.steps.iter().enumerate() {
+        let mut numbers = vec![usize::MAX; self.instructions.len()];
+        let mut instructions = Vec::with_capacity(self.instructions.len());
+        for (k, instruction) in self.instructions.iter().enumerate() {
             if needed[k] || k < self.variables {
-                places[k] = steps.len();
-                steps.push(step.renumbered(|operand| places[operand]));
+                numbers[k] = instructions.len();
+                instructions.push(instruction.renumbered(|operand| numbers[operand]));
             }
         }
-        Program { variables: self.variables, steps, result: places[self.result] }
+        Program { variables: self.variables, instructions, result: numbers[self.result] }
     }
 }

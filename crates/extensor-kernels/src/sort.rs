@@ -1,4 +1,4 @@
-//! The order of elements, and places in sorted lists.
+//! The order of elements, and positions in sorted lists.
 //!
 //! Elements of any type are mapped to unsigned keys that have the same order, so that all types
 //! share two sorts: equal numbers (−0 and 0 too) have equal keys, and NaN has the largest.
@@ -12,7 +12,7 @@ const CHUNK: usize = 16 * 1024;
 
 /// How the bits of an element are to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum Encoding {
     /// As they are.
     Unsigned,
     /// As a signed number.
@@ -24,15 +24,15 @@ pub enum Reading {
     },
 }
 
-impl Reading {
+impl Encoding {
     /// A number that is in the same order as the element.
     #[inline(always)]
     fn key<T: Word>(self, x: T) -> u64 {
         let (bits, sign) = (x.to_u64(), 1u64 << (T::WIDTH - 1));
         match self {
-            Reading::Unsigned => bits,
-            Reading::Signed => bits ^ sign,
-            Reading::Float { infinity } => {
+            Encoding::Unsigned => bits,
+            Encoding::Signed => bits ^ sign,
+            Encoding::Float { infinity } => {
                 let size = bits & !sign;
                 if size > infinity {
                     u64::MAX >> (64 - T::WIDTH)
@@ -52,8 +52,8 @@ impl Reading {
             let part = &x[start..start + keys.len()];
             // Each loop knows what it reads.
             match self {
-                Reading::Unsigned => fill(keys, part, |x| Reading::Unsigned.key(x)),
-                Reading::Signed => fill(keys, part, |x| Reading::Signed.key(x)),
+                Encoding::Unsigned => fill(keys, part, |x| Encoding::Unsigned.key(x)),
+                Encoding::Signed => fill(keys, part, |x| Encoding::Signed.key(x)),
                 reading => fill(keys, part, |x| reading.key(x)),
             }
         });
@@ -112,8 +112,8 @@ pub fn order(keys: &[u64], width: u32, length: usize, descending: bool, out: &mu
 ///
 /// # Panics
 /// If `out` has another length than `values`.
-pub fn places(sorted: &[u64], values: &[u64], right: bool, out: &mut [i64]) {
-    assert_eq!(values.len(), out.len(), "places: the length");
+pub fn search_sorted(sorted: &[u64], values: &[u64], right: bool, out: &mut [i64]) {
+    assert_eq!(values.len(), out.len(), "search_sorted: the length");
     parallel_chunks(out, CHUNK, &|start, out| {
         for (out, &value) in out.iter_mut().zip(&values[start..]) {
             let before = |&key: &u64| key < value || right && key == value;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn float(x: f32) -> u64 {
-        Reading::Float { infinity: f32::INFINITY.to_bits().into() }.key(x.to_bits())
+        Encoding::Float { infinity: f32::INFINITY.to_bits().into() }.key(x.to_bits())
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(float(0.0), float(-0.0));
         assert_eq!(float(f32::NAN), float(-f32::NAN));
         assert!(float(f32::INFINITY) < float(f32::NAN));
-        let signed = [i8::MIN, -1, 0, 1, i8::MAX].map(|x| Reading::Signed.key(x.cast_unsigned()));
+        let signed = [i8::MIN, -1, 0, 1, i8::MAX].map(|x| Encoding::Signed.key(x.cast_unsigned()));
         assert!(signed.is_sorted() && signed[4] == 255);
     }
 

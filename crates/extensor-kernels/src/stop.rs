@@ -1,8 +1,8 @@
 //! Ending early: a kernel that is told to stop, or finds no memory to work in, unwinds to
 //! [`caught`], which the library puts around every operation. Nobody sees half a result.
 //!
-//! Whether to stop is asked by [`watch`]: its thread, and the helpers that work for it, look between
-//! tasks ([`look`]). Without a watch a look is the reading of one flag. Unwinding goes without a
+//! Whether to stop is asked by [`watch`]: its thread, and the helpers that work for it, check between
+//! tasks ([`check`]). Without a watch a check reads one flag. Unwinding goes without a
 //! panic's message, and not through anything that was not made for it: kernels hold no locks while
 //! they work, and the memory they write is initialised at all times.
 
@@ -29,13 +29,13 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub(crate) struct Watch {
     /// Set once the answer was yes.
     stopped: Arc<AtomicBool>,
-    /// Whom to ask, on the thread that watches; the helpers only look at the flag.
+    /// Whom to ask, on the thread that watches; the helpers only read the flag.
     ask: Option<*const dyn Fn() -> bool>,
     asked: Cell<Instant>,
 }
 
 thread_local! {
-    /// Whether there is a watch: what a look costs where there is none.
+    /// Whether there is a watch: what a check costs where there is none.
     static WATCHED: Cell<bool> = const { Cell::new(false) };
     static CURRENT: RefCell<Option<Watch>> = const { RefCell::new(None) };
 }
@@ -98,7 +98,7 @@ pub(crate) fn is_wanted() -> bool {
 
 #[cold]
 fn asked() -> bool {
-    // Nothing stays borrowed while somebody is asked, who may compute, and look, too.
+    // Nothing stays borrowed while somebody is asked, who may compute, and check, too.
     let due = CURRENT.with(|current| {
         let current = current.borrow();
         let watch = current.as_ref()?;
@@ -124,7 +124,7 @@ fn asked() -> bool {
 /// Ends what this thread is at if it should stop; to be called between pieces of work that take
 /// milliseconds.
 #[inline]
-pub fn look() {
+pub fn check() {
     if is_wanted() {
         raise(Stop::Interrupted);
     }
@@ -158,7 +158,7 @@ pub fn room<T: Clone>(value: T, len: usize) -> Vec<T> {
     let mut room = Vec::with_capacity(len);
     let piece = AT_ONCE / size_of::<T>().max(1);
     while room.len() < len {
-        look();
+        check();
         room.resize(len.min(room.len() + piece), value.clone());
     }
     room
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn whoever_is_not_watched_is_not_asked_and_a_panic_is_not_a_stop() {
-        assert_eq!(caught(look), Ok(()));
+        assert_eq!(caught(check), Ok(()));
         let panicked = catch_unwind(|| caught(|| panic!("mine")));
         assert_eq!(panicked.unwrap_err().downcast_ref::<&str>(), Some(&"mine"));
     }

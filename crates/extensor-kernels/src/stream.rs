@@ -18,15 +18,16 @@ pub(crate) const FROM: usize = 8 << 20;
 /// Bytes that memory is fetched in.
 pub(crate) const LINE: usize = 64;
 
-/// How numbers are best read from memory at several places at once. That is a matter of the processor:
+/// How numbers are best read from memory at several positions at once. That is a matter of the processor:
 /// what saves one a third of the time takes another twice as long (`docs/decisions/0007`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Places {
-    /// How many places, [`Places::MOST`] at most. Memory stays quick if each is far from the next.
+pub(crate) struct Cursors {
+    /// How many positions, or cursors, [`Cursors::MOST`] at most. Memory stays quick if each is far
+    /// from the next.
     pub count: usize,
-    /// How many groups of numbers are read from one place before it is the next one's turn.
-    pub turn: usize,
-    /// How many bytes ahead of each place memory is asked for.
+    /// How many groups of numbers are read at one cursor before the next.
+    pub batch: usize,
+    /// How many bytes ahead of each cursor memory is prefetched.
     pub ahead: usize,
     /// Whether what is asked for is to come to the first cache, or to the second.
     pub near: bool,
@@ -35,30 +36,30 @@ pub(crate) struct Places {
     pub widest: bool,
 }
 
-impl Places {
+impl Cursors {
     pub(crate) const MOST: usize = 16;
     /// For Intel's processors.
-    pub(crate) const MANY: Places =
-        Places { count: Places::MOST, turn: 2, ahead: 2048, near: true, widest: true };
+    pub(crate) const MANY: Cursors =
+        Cursors { count: Cursors::MOST, batch: 2, ahead: 2048, near: true, widest: true };
     /// For AMD's and others: their second cache can wait for many more lines than the first.
-    pub(crate) const SOME: Places =
-        Places { count: 2, turn: 8, ahead: 1024, near: false, widest: false };
+    pub(crate) const SOME: Cursors =
+        Cursors { count: 2, batch: 8, ahead: 1024, near: false, widest: false };
 
     /// What suits this machine.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) fn here() -> Places {
-        static HERE: OnceLock<Places> = OnceLock::new();
+    pub(crate) fn here() -> Cursors {
+        static HERE: OnceLock<Cursors> = OnceLock::new();
         *HERE.get_or_init(|| {
             let maker = std::arch::x86_64::__cpuid(0);
             let intel = [b"Genu", b"ineI", b"ntel"].map(|part| u32::from_le_bytes(*part));
-            if [maker.ebx, maker.edx, maker.ecx] == intel { Places::MANY } else { Places::SOME }
+            if [maker.ebx, maker.edx, maker.ecx] == intel { Cursors::MANY } else { Cursors::SOME }
         })
     }
 
     /// What suits this machine.
     #[cfg(not(target_arch = "x86_64"))]
-    pub(crate) fn here() -> Places {
-        Places::SOME
+    pub(crate) fn here() -> Cursors {
+        Cursors::SOME
     }
 
     /// Asks for the numbers that lie ahead of `len` numbers at `start`.
@@ -67,45 +68,45 @@ impl Places {
         let start = start.cast::<u8>().wrapping_add(self.ahead);
         let mut at = 0;
         while at < len * size_of::<T>() {
-            let place = start.wrapping_add(at);
+            let address = start.wrapping_add(at);
             if self.near {
-                ask::<false>(place)
+                ask::<false>(address)
             } else {
-                ask_from_far(place)
+                ask_from_far(address)
             }
             at += LINE;
         }
     }
 }
 
-/// Asks for a line of memory to be brought as near as the second cache. The place may be anywhere.
+/// Asks for a line of memory to be brought as near as the second cache. It may be any address.
 #[inline(always)]
-pub(crate) fn ask_from_far(place: *const u8) {
+pub(crate) fn ask_from_far(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: this reads and writes nothing, and any address will do.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(place.cast());
+        _mm_prefetch::<_MM_HINT_T1>(address.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
+    let _ = address;
 }
 
-/// Asks for a line of memory that will be needed soon. The place may be anywhere.
+/// Asks for a line of memory that will be needed soon. It may be any address.
 #[inline(always)]
-pub(crate) fn ask<const TO_WRITE: bool>(place: *const u8) {
+pub(crate) fn ask<const TO_WRITE: bool>(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: this reads and writes nothing, and any address will do.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
         if TO_WRITE {
-            _mm_prefetch::<_MM_HINT_ET0>(place.cast());
+            _mm_prefetch::<_MM_HINT_ET0>(address.cast());
         } else {
-            _mm_prefetch::<_MM_HINT_T0>(place.cast());
+            _mm_prefetch::<_MM_HINT_T0>(address.cast());
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
+    let _ = address;
 }
 
 /// Numbers that are worked on before more are asked for, and before they are written.

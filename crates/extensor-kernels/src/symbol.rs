@@ -1,17 +1,17 @@
-//! A number that writes down what happens to it: how a formula becomes a list of steps.
+//! A number that writes down what happens to it: how a formula becomes a list of instructions.
 //!
 //! A [`Symbol`] is a [`Real`] number. What is written down twice is kept once. This module must not
-//! know what the steps are used for.
+//! know what the instructions are used for.
 
 use crate::map::{Formula, NumberFormula};
 use crate::number::{Number, Real};
-use crate::program::{Binary, Compare, Program, Step, Unary};
+use crate::program::{Binary, Compare, Instruction, Program, Unary};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
 impl Program {
-    /// The steps of a formula of `N` variables.
+    /// The instructions of a formula of `N` variables.
     pub fn of<F: Formula<N>, const N: usize>(formula: &F) -> Program {
         Program::record(N, |x| formula.f(std::array::from_fn(|k| x[k])))
     }
@@ -21,13 +21,13 @@ impl Program {
         Program::record(N, |x| formula.f(std::array::from_fn(|k| x[k])))
     }
 
-    /// The steps of a function of any number of symbols, which must not itself record a program.
+    /// The instructions of a function of any number of symbols, which must not itself record a program.
     pub fn record(variables: usize, formula: impl FnOnce(&[Symbol]) -> Symbol) -> Program {
         RECORDER.with(|recorder| *recorder.borrow_mut() = Recorder::default());
-        let symbols: Vec<Symbol> = (0..variables).map(|k| push(Step::Variable(k))).collect();
+        let symbols: Vec<Symbol> = (0..variables).map(|k| push(Instruction::Variable(k))).collect();
         let result = formula(&symbols).0;
-        let steps = RECORDER.with(RefCell::take).steps;
-        Program { variables, steps, result }.tidy()
+        let instructions = RECORDER.with(RefCell::take).instructions;
+        Program { variables, instructions, result }.tidy()
     }
 }
 
@@ -35,68 +35,70 @@ thread_local! {
     static RECORDER: RefCell<Recorder> = RefCell::new(Recorder::default());
 }
 
-/// Writes steps down, each only once.
+/// Writes instructions down, each only once.
 #[derive(Default)]
 struct Recorder {
-    steps: Vec<Step>,
+    instructions: Vec<Instruction>,
     known: HashMap<[u64; 4], usize>,
 }
 
 impl Recorder {
-    fn push(&mut self, step: Step) -> usize {
-        if let Some(known) = self.simpler(&step) {
+    fn push(&mut self, instruction: Instruction) -> usize {
+        if let Some(known) = self.simpler(&instruction) {
             return known;
         }
-        let next = self.steps.len();
-        let number = *self.known.entry(key(&step)).or_insert(next);
+        let next = self.instructions.len();
+        let number = *self.known.entry(key(&instruction)).or_insert(next);
         if number == next {
-            self.steps.push(step);
+            self.instructions.push(instruction);
         }
         number
     }
 
-    /// An earlier step that has the same result, whatever the numbers are.
-    fn simpler(&self, step: &Step) -> Option<usize> {
-        let one = |at: usize| self.steps[at] == Step::Constant(1.0);
-        match *step {
-            Step::Binary(Binary::Multiply | Binary::Times | Binary::Divide, a, b) if one(b) => {
+    /// An earlier instruction that has the same result, whatever the numbers are.
+    fn simpler(&self, instruction: &Instruction) -> Option<usize> {
+        let one = |at: usize| self.instructions[at] == Instruction::Constant(1.0);
+        match *instruction {
+            Instruction::Binary(Binary::Multiply | Binary::Times | Binary::Divide, a, b)
+                if one(b) =>
+            {
                 Some(a)
             }
-            Step::Binary(Binary::Multiply | Binary::Times, a, b) if one(a) => Some(b),
-            Step::Select(_, a, b) if a == b => Some(a),
+            Instruction::Binary(Binary::Multiply | Binary::Times, a, b) if one(a) => Some(b),
+            Instruction::Select(_, a, b) if a == b => Some(a),
             _ => None,
         }
     }
 }
 
-/// What tells one step from another: constants by their bits.
-fn key(step: &Step) -> [u64; 4] {
+/// What tells one instruction from another: constants by their bits.
+fn key(instruction: &Instruction) -> [u64; 4] {
     let [a, b, c] = {
         let mut all = [u64::MAX; 3];
-        for (slot, operand) in all.iter_mut().zip(step.operands()) {
+        for (slot, operand) in all.iter_mut().zip(instruction.operands()) {
             *slot = operand as u64;
         }
         all
     };
-    match *step {
-        Step::Variable(k) => [0, k as u64, 0, 0],
-        Step::Constant(value) => [1, value.to_bits(), 0, 0],
-        Step::Unary(f, _) => [2 | (f as u64) << 8, a, b, c],
-        Step::Binary(f, ..) => [3 | (f as u64) << 8, a, b, c],
-        Step::Compare(f, ..) => [4 | (f as u64) << 8, a, b, c],
-        Step::And(..) => [5, a, b, c],
-        Step::Or(..) => [6, a, b, c],
-        Step::Not(..) => [7, a, b, c],
-        Step::Select(..) => [8, a, b, c],
-        Step::MulAdd(..) => [9, a, b, c],
-        Step::Capped(_, _, limit) => [10, a, b, limit.to_bits()],
-        Step::Like(_, smooth) => [11, a, smooth as u64, c],
-        Step::PowerTimes(_, _, _, less) => [12 | u64::from(less) << 8, a, b, c],
+    match *instruction {
+        Instruction::Variable(k) => [0, k as u64, 0, 0],
+        Instruction::Constant(value) => [1, value.to_bits(), 0, 0],
+        Instruction::Unary(f, _) => [2 | (f as u64) << 8, a, b, c],
+        Instruction::Binary(f, ..) => [3 | (f as u64) << 8, a, b, c],
+        Instruction::Compare(f, ..) => [4 | (f as u64) << 8, a, b, c],
+        Instruction::And(..) => [5, a, b, c],
+        Instruction::Or(..) => [6, a, b, c],
+        Instruction::Not(..) => [7, a, b, c],
+        Instruction::Select(..) => [8, a, b, c],
+        Instruction::MulAdd(..) => [9, a, b, c],
+        Instruction::Capped(_, _, limit) => [10, a, b, limit.to_bits()],
+        Instruction::Like(_, smooth) => [11, a, smooth as u64, c],
+        Instruction::PowerTimes(_, _, _, less) => [12 | u64::from(less) << 8, a, b, c],
     }
 }
 
-fn push(step: Step) -> Symbol {
-    RECORDER.with(|recorder| Symbol(recorder.borrow_mut().push(step)))
+fn push(instruction: Instruction) -> Symbol {
+    RECORDER.with(|recorder| Symbol(recorder.borrow_mut().push(instruction)))
 }
 
 /// A number that writes down what happens to it.
@@ -104,9 +106,9 @@ fn push(step: Step) -> Symbol {
 pub struct Symbol(usize);
 
 impl Symbol {
-    /// The step once more, with these symbols for the results of the steps that it uses.
-    pub fn repeat(step: &Step, results: &[Symbol]) -> Symbol {
-        push(step.renumbered(|operand| results[operand].0))
+    /// The instruction once more, with these symbols for the results of the instructions that it uses.
+    pub fn repeat(instruction: &Instruction, results: &[Symbol]) -> Symbol {
+        push(instruction.renumbered(|operand| results[operand].0))
     }
 
     /// The symbol as the answer to the question that it came from.
@@ -124,7 +126,7 @@ macro_rules! infix {
         impl $trait for Symbol {
             type Output = Symbol;
             fn $method(self, other: Symbol) -> Symbol {
-                push(Step::Binary(infix!(@ $trait), self.0, other.0))
+                push(Instruction::Binary(infix!(@ $trait), self.0, other.0))
             }
         }
     )*};
@@ -138,45 +140,45 @@ infix!(Add add, Sub sub, Mul mul, Div div);
 impl Neg for Symbol {
     type Output = Symbol;
     fn neg(self) -> Symbol {
-        push(Step::Unary(Unary::Negate, self.0))
+        push(Instruction::Unary(Unary::Negate, self.0))
     }
 }
 
 impl BitAnd for Answer {
     type Output = Answer;
     fn bitand(self, other: Answer) -> Answer {
-        Answer(push(Step::And(self.0, other.0)).0)
+        Answer(push(Instruction::And(self.0, other.0)).0)
     }
 }
 
 impl BitOr for Answer {
     type Output = Answer;
     fn bitor(self, other: Answer) -> Answer {
-        Answer(push(Step::Or(self.0, other.0)).0)
+        Answer(push(Instruction::Or(self.0, other.0)).0)
     }
 }
 
 impl Not for Answer {
     type Output = Answer;
     fn not(self) -> Answer {
-        Answer(push(Step::Not(self.0)).0)
+        Answer(push(Instruction::Not(self.0)).0)
     }
 }
 
 macro_rules! methods {
     (compare: $($name:ident $what:ident),*) => {$(
         fn $name(self, other: Symbol) -> Answer {
-            Answer(push(Step::Compare(Compare::$what, self.0, other.0)).0)
+            Answer(push(Instruction::Compare(Compare::$what, self.0, other.0)).0)
         }
     )*};
     (binary: $($name:ident $what:ident),*) => {$(
         fn $name(self, other: Symbol) -> Symbol {
-            push(Step::Binary(Binary::$what, self.0, other.0))
+            push(Instruction::Binary(Binary::$what, self.0, other.0))
         }
     )*};
     (unary: $($name:ident $what:ident),*) => {$(
         fn $name(self) -> Symbol {
-            push(Step::Unary(Unary::$what, self.0))
+            push(Instruction::Unary(Unary::$what, self.0))
         }
     )*};
 }
@@ -184,10 +186,10 @@ macro_rules! methods {
 impl Number for Symbol {
     type Mask = Answer;
     fn lit(self, c: f64) -> Symbol {
-        push(Step::Constant(c))
+        push(Instruction::Constant(c))
     }
     fn select(mask: Answer, a: Symbol, b: Symbol) -> Symbol {
-        push(Step::Select(mask.0, a.0, b.0))
+        push(Instruction::Select(mask.0, a.0, b.0))
     }
     methods!(compare: eq Equal, lt Less, le LessEqual);
     methods!(unary: abs Abs);
@@ -205,16 +207,16 @@ impl Number for Symbol {
 
 impl Real for Symbol {
     fn mul_add(self, b: Symbol, c: Symbol) -> Symbol {
-        push(Step::MulAdd(self.0, b.0, c.0))
+        push(Instruction::MulAdd(self.0, b.0, c.0))
     }
     fn capped(self, at: Answer, limit: f64) -> Symbol {
-        push(Step::Capped(self.0, at.0, limit))
+        push(Instruction::Capped(self.0, at.0, limit))
     }
     fn power_times(self, n: Symbol, q: Symbol, m: u8) -> Symbol {
-        push(Step::PowerTimes(self.0, n.0, q.0, m))
+        push(Instruction::PowerTimes(self.0, n.0, q.0, m))
     }
     fn like(self, smooth: impl FnOnce() -> Symbol) -> Symbol {
-        push(Step::Like(self.0, smooth().0))
+        push(Instruction::Like(self.0, smooth().0))
     }
     methods!(binary: copysign CopySign, atan2 Atan2, hypot Hypot, times Times, nan_or NanOr);
     methods!(unary: sqrt Sqrt, floor Floor, ceil Ceil, round Round, trunc Trunc, exp Exp);
@@ -240,17 +242,17 @@ mod tests {
     fn a_program_has_the_steps_of_its_formula() {
         let program = Program::of(&Hypotenuse);
         let expected = [
-            Step::Variable(0),
-            Step::Variable(1),
-            Step::Compare(Compare::Less, 0, 1),
-            Step::Constant(2.0),
-            Step::Binary(Binary::Multiply, 0, 0),
-            Step::Binary(Binary::Multiply, 1, 1),
-            Step::Binary(Binary::Add, 4, 5),
-            Step::Unary(Unary::Sqrt, 6),
-            Step::Select(2, 3, 7),
+            Instruction::Variable(0),
+            Instruction::Variable(1),
+            Instruction::Compare(Compare::Less, 0, 1),
+            Instruction::Constant(2.0),
+            Instruction::Binary(Binary::Multiply, 0, 0),
+            Instruction::Binary(Binary::Multiply, 1, 1),
+            Instruction::Binary(Binary::Add, 4, 5),
+            Instruction::Unary(Unary::Sqrt, 6),
+            Instruction::Select(2, 3, 7),
         ];
-        assert_eq!(program.steps, expected);
+        assert_eq!(program.instructions, expected);
         assert_eq!(program.result, 8);
     }
 }

@@ -1,9 +1,10 @@
 //! Transposing a tile of a matrix in registers.
 //!
-//! Numbers that are neighbours in one matrix lie a row apart in the other. Read or written one at a time
-//! each of them costs a whole line of memory, and where a row is a power of two long all those lines want
-//! the same few places of the caches and are gone before the next number of theirs is wanted. So
-//! whole lines are fetched into a small buffer where they lie together, and turned from there.
+//! Numbers that are neighbours in one matrix lie a row apart in the other. Read or written one at a
+//! time each of them costs a whole line of memory, and where a row is a power of two long all those
+//! lines want the same few sets of the caches and are evicted before the next number in them is
+//! needed. So whole lines are fetched into a small buffer where they lie together, and transposed
+//! from there.
 
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Isa, isa};
@@ -11,19 +12,19 @@ use crate::native::Native;
 use crate::stream::{self, LINE, Stream};
 use std::mem::MaybeUninit;
 
-/// The most bytes that are read together from one place.
+/// The most bytes that are read together from one column.
 pub(crate) const STRETCH: usize = 256;
-/// The most places that are read before what they gave is turned.
-const PLACES: usize = 64;
+/// The most columns that are read before they are transposed.
+const COLUMNS: usize = 64;
 
 /// The most rows of a tile of numbers of type `T`: as many as are read together.
 pub(crate) const fn most_rows<T>() -> usize {
     STRETCH / size_of::<T>()
 }
 
-/// Numbers on their way, one place after the other.
+/// Numbers on their way, one column after the other.
 #[repr(align(64))]
-struct Stage([MaybeUninit<u8>; STRETCH * PLACES]);
+struct Stage([MaybeUninit<u8>; STRETCH * COLUMNS]);
 
 /// A tile to be transposed: `to[r·to_step + c] = from[c·from_step + r]` for `r` below `rows`, which is
 /// [`most_rows`] at most, and `c` below `columns`.
@@ -111,8 +112,8 @@ impl<T: Native> Tile<T> {
         let Tile { from, from_step, rows, columns, .. } = self;
         assert!(rows <= most_rows::<T>());
         // A line of results is made at a time, of two lines of them of single bytes.
-        let width = (LINE / size_of::<T>()).min(PLACES);
-        let mut stage = Stage([const { MaybeUninit::uninit() }; STRETCH * PLACES]);
+        let width = (LINE / size_of::<T>()).min(COLUMNS);
+        let mut stage = Stage([const { MaybeUninit::uninit() }; STRETCH * COLUMNS]);
         let stage: *mut T = stage.0.as_mut_ptr().cast();
         let mut start = 0;
         while start < columns {
@@ -120,22 +121,22 @@ impl<T: Native> Tile<T> {
             let mut c = 0;
             while c < count {
                 // SAFETY: `rows` numbers lie at each of the tile's columns, and that many have room
-                // in each of the `PLACES` stretches of the stage.
+                // in each of the `COLUMNS` stretches of the stage.
                 unsafe {
-                    let place = from.wrapping_offset((start + c) as isize * from_step);
+                    let address = from.wrapping_offset((start + c) as isize * from_step);
                     // The next ones are far away, where the processor does not look for them.
-                    let next = place.wrapping_offset(width as isize * from_step);
+                    let next = address.wrapping_offset(width as isize * from_step);
                     let mut at = 0;
                     while at < rows * size_of::<T>() {
                         stream::ask_from_far(next.cast::<u8>().wrapping_add(at));
                         at += LINE;
                     }
-                    std::ptr::copy_nonoverlapping(place, stage.add(c * rows), rows);
+                    std::ptr::copy_nonoverlapping(address, stage.add(c * rows), rows);
                 }
                 c += 1;
             }
             // SAFETY: the stage holds `rows` numbers of each of `count` columns.
-            unsafe { self.turn(stage, start, count) };
+            unsafe { self.transpose(stage, start, count) };
             start += count;
         }
     }
@@ -145,7 +146,7 @@ impl<T: Native> Tile<T> {
     /// # Safety
     /// That, and as for [`Tile::run`].
     #[inline(always)]
-    unsafe fn turn(&self, stage: *const T, start: usize, count: usize) {
+    unsafe fn transpose(&self, stage: *const T, start: usize, count: usize) {
         let &Tile { to, to_step, rows, .. } = self;
         let to = to.wrapping_add(start);
         #[cfg(not(target_arch = "x86_64"))]
@@ -183,7 +184,7 @@ impl<T: Native> Tile<T> {
 
 /// Transposes blocks with registers of several parts of 16 bytes. In each of these a square of numbers is
 /// turned: as often as two goes into its side, the numbers of two registers are interleaved. The parts of
-/// a register come from places a side apart, so that the whole register is part of a row.
+/// a register come from positions a side apart, so that the whole register is part of a row.
 #[cfg(target_arch = "x86_64")]
 macro_rules! registers {
     (
@@ -241,9 +242,9 @@ macro_rules! registers {
                         }
                         let mut i = 0;
                         while i < side {
-                            let place = to.offset((r + i) as isize * step).add(c * size);
+                            let address = to.offset((r + i) as isize * step).add(c * size);
                             let write = $store;
-                            write(place, x[i]);
+                            write(address, x[i]);
                             i += 1;
                         }
                     }
@@ -266,10 +267,10 @@ registers! {
         let x = _mm512_inserti32x4::<2>(x, _mm_loadu_si128(at.add(2 * apart).cast()));
         _mm512_inserti32x4::<3>(x, _mm_loadu_si128(at.add(3 * apart).cast()))
     },
-    |place: *mut u8, x| if PAST {
-        _mm512_stream_si512(place.cast(), x)
+    |address: *mut u8, x| if PAST {
+        _mm512_stream_si512(address.cast(), x)
     } else {
-        _mm512_storeu_si512(place.cast(), x)
+        _mm512_storeu_si512(address.cast(), x)
     },
     _mm512_unpacklo_epi8 _mm512_unpackhi_epi8 _mm512_unpacklo_epi16 _mm512_unpackhi_epi16
     _mm512_unpacklo_epi32 _mm512_unpackhi_epi32 _mm512_unpacklo_epi64 _mm512_unpackhi_epi64
@@ -283,7 +284,7 @@ registers! {
         let x = _mm256_castsi128_si256(_mm_loadu_si128(at.cast()));
         _mm256_inserti128_si256::<1>(x, _mm_loadu_si128(at.add(apart).cast()))
     },
-    |place: *mut u8, x| _mm256_storeu_si256(place.cast(), x),
+    |address: *mut u8, x| _mm256_storeu_si256(address.cast(), x),
     _mm256_unpacklo_epi8 _mm256_unpackhi_epi8 _mm256_unpacklo_epi16 _mm256_unpackhi_epi16
     _mm256_unpacklo_epi32 _mm256_unpackhi_epi32 _mm256_unpacklo_epi64 _mm256_unpackhi_epi64
 }
@@ -292,7 +293,7 @@ registers! {
 registers! {
     base(), 1 of __m128i:
     |at: *const u8, _apart: usize| _mm_loadu_si128(at.cast()),
-    |place: *mut u8, x| _mm_storeu_si128(place.cast(), x),
+    |address: *mut u8, x| _mm_storeu_si128(address.cast(), x),
     _mm_unpacklo_epi8 _mm_unpackhi_epi8 _mm_unpacklo_epi16 _mm_unpackhi_epi16
     _mm_unpacklo_epi32 _mm_unpackhi_epi32 _mm_unpacklo_epi64 _mm_unpackhi_epi64
 }

@@ -23,16 +23,16 @@ pub trait Rule<const S: usize>: Sync {
 }
 
 /// Something that can be done to slices of equal length.
-pub trait Step<W, const S: usize>: Sync {
+pub trait Update<W, const S: usize>: Sync {
     /// Changes the parameters and slots, given gradients that are multiplied by `scale` first.
     fn run(&self, parameter: &mut [W], gradient: &[W], scale: f64, slots: [&mut [W]; S]);
 }
 
-/// A step for every type that is computed in.
-pub trait RealStep<const S: usize>: Step<f32, S> + Step<f64, S> {}
-impl<F: Step<f32, S> + Step<f64, S>, const S: usize> RealStep<S> for F {}
+/// An update for every type that is computed in.
+pub trait RealUpdate<const S: usize>: Update<f32, S> + Update<f64, S> {}
+impl<F: Update<f32, S> + Update<f64, S>, const S: usize> RealUpdate<S> for F {}
 
-/// A [`Rule`] as a [`Step`].
+/// A [`Rule`] as an [`Update`].
 pub struct Rules<F>(pub F);
 
 struct Loop<'a, W, F, const S: usize> {
@@ -100,31 +100,31 @@ impl<W: Real + Native, F: Rule<S>, const S: usize> Kernel for Loop<'_, W, F, S> 
     }
 }
 
-impl<W: Real + Native, F: Rule<S>, const S: usize> Step<W, S> for Rules<F> {
+impl<W: Real + Native, F: Rule<S>, const S: usize> Update<W, S> for Rules<F> {
     fn run(&self, parameter: &mut [W], gradient: &[W], scale: f64, slots: [&mut [W]; S]) {
         dispatch(Loop { parameter, gradient, scale, slots, rule: &self.0 });
     }
 }
 
 /// Elements to be replaced: those of `to` itself, or those of `from`, by new ones in `to`.
-pub struct Place<'a, T> {
+pub struct Target<'a, T> {
     /// Where the old elements are, if elsewhere.
     pub from: Option<&'a [T]>,
     /// Where the new ones go.
     pub to: &'a mut [T],
 }
 
-/// A [`Place`] that tasks share, each its own part.
+/// A [`Target`] that tasks share, each its own part.
 struct Parts<'a, T> {
     from: Option<&'a [T]>,
     to: Shared<T>,
 }
 
 impl<'a, T: Copy> Parts<'a, T> {
-    fn new(place: Place<'a, T>, len: usize) -> Self {
-        let lengths = [place.to.len(), place.from.map_or(len, <[T]>::len)];
+    fn new(target: Target<'a, T>, len: usize) -> Self {
+        let lengths = [target.to.len(), target.from.map_or(len, <[T]>::len)];
         assert!(lengths == [len; 2], "update: a length differs from the gradient's");
-        Parts { from: place.from, to: Shared::new(place.to) }
+        Parts { from: target.from, to: Shared::new(target.to) }
     }
 
     /// The elements `start..end`, brought to where the new ones go.
@@ -154,11 +154,11 @@ const BLOCK: usize = 1024;
 /// # Panics
 /// If the lengths differ.
 pub fn update<T, G, const S: usize>(
-    step: &dyn Step<T::Wide, S>,
-    parameter: Place<'_, T>,
+    step: &dyn Update<T::Wide, S>,
+    parameter: Target<'_, T>,
     gradient: View<'_, G>,
     scale: f64,
-    slots: [Place<'_, T::Wide>; S],
+    slots: [Target<'_, T::Wide>; S],
 ) where
     T: Compute,
     G: Compute<Wide = T::Wide>,
@@ -192,7 +192,7 @@ impl<T: Compute, G: Compute<Wide = T::Wide>, const S: usize> Arrays<'_, T, G, S>
     ///
     /// # Safety
     /// As for [`Parts::part`].
-    unsafe fn update(&self, step: &dyn Step<T::Wide, S>, start: usize, end: usize) {
+    unsafe fn update(&self, step: &dyn Update<T::Wide, S>, start: usize, end: usize) {
         for start in (start..end).step_by(BLOCK) {
             let end = (start + BLOCK).min(end);
             // SAFETY: the caller's promise; one block follows another.
@@ -210,7 +210,7 @@ impl<T: Compute, G: Compute<Wide = T::Wide>, const S: usize> Arrays<'_, T, G, S>
     /// Updates a block whose gradient lies in memory as it is computed with.
     fn run(
         &self,
-        step: &dyn Step<T::Wide, S>,
+        step: &dyn Update<T::Wide, S>,
         parameter: &mut [T],
         gradient: &[T::Wide],
         slots: [&mut [T::Wide]; S],
@@ -227,7 +227,7 @@ impl<T: Compute, G: Compute<Wide = T::Wide>, const S: usize> Arrays<'_, T, G, S>
     #[inline(never)]
     fn run_widened(
         &self,
-        step: &dyn Step<T::Wide, S>,
+        step: &dyn Update<T::Wide, S>,
         parameter: &mut [T],
         gradient: &[T::Wide],
         slots: [&mut [T::Wide]; S],
@@ -243,7 +243,7 @@ impl<T: Compute, G: Compute<Wide = T::Wide>, const S: usize> Arrays<'_, T, G, S>
     #[inline(never)]
     fn run_packed(
         &self,
-        step: &dyn Step<T::Wide, S>,
+        step: &dyn Update<T::Wide, S>,
         parameter: &mut [T],
         start: usize,
         slots: [&mut [T::Wide]; S],
@@ -289,11 +289,11 @@ mod tests {
                 now = std::array::from_fn(|_| vec![f32::NAN; len]);
             }
             let [a, b, c, d] = now.each_mut().map(Vec::as_mut_slice);
-            let place = |k: usize, to| Place { from: (!in_place).then_some(&old[k][..]), to };
-            let places = (place(0, a), [place(1, b), place(2, c), place(3, d)]);
+            let target = |k: usize, to| Target { from: (!in_place).then_some(&old[k][..]), to };
+            let targets = (target(0, a), [target(1, b), target(2, c), target(3, d)]);
             let shape = [len];
             let gradient = View::new(&gradient, 0, &shape, &[1]);
-            with_threads(threads, || update(&Rules(ADAM), places.0, gradient, 0.5, places.1));
+            with_threads(threads, || update(&Rules(ADAM), targets.0, gradient, 0.5, targets.1));
         }
         now
     }
@@ -320,10 +320,10 @@ mod tests {
         let shape = [len];
         update(
             &Rules(rule),
-            Place { from: None, to: &mut new_p },
+            Target { from: None, to: &mut new_p },
             View::new(&g, 0, &shape, &[1]),
             2.0,
-            [Place { from: None, to: &mut new_m }],
+            [Target { from: None, to: &mut new_m }],
         );
         for i in 0..len {
             let g = f64::from(g[i]) * 2.0 + 0.01 * f64::from(p[i]);
@@ -344,7 +344,7 @@ mod tests {
         let rule = Descent { rate: 0.3, decay: 0.1 };
         update(
             &Rules(rule),
-            Place { from: None, to: &mut new },
+            Target { from: None, to: &mut new },
             View::new(&g, 0, &shape, &[1]),
             1.0,
             [],

@@ -1,4 +1,4 @@
-//! A strided look at a slice, and walking over it in row-major order.
+//! A strided view of a slice, and how it is walked over in row-major order.
 
 use crate::native::Native;
 use smallvec::SmallVec;

@@ -101,14 +101,7 @@ impl Walk {
         let run = |t: usize| {
             let units = t * together..((t + 1) * together).min(units);
             let stream = past.then(Stream::new);
-            task(&mut Pieces {
-                walk: self,
-                out,
-                units,
-                rows: 0..0,
-                tile: Place::default(),
-                stream,
-            });
+            task(&mut Pieces { walk: self, out, units, rows: 0..0, tile: Tile::default(), stream });
         };
         match units.div_ceil(together) {
             0 => {}
@@ -187,8 +180,8 @@ impl Tiles {
         outer * self.across.size.div_ceil(self.rows) * self.inner.size.div_ceil(self.columns)
     }
 
-    /// Where tile number `number` is, and how large.
-    fn place(&self, number: usize) -> Place {
+    /// Tile number `number`.
+    fn at(&self, number: usize) -> Tile {
         let columns = self.inner.size.div_ceil(self.columns);
         let strips = self.across.size.div_ceil(self.rows);
         let (rest, column) = (number / columns, number % columns * self.columns);
@@ -202,14 +195,14 @@ impl Tiles {
         }
         let rows = self.rows.min(self.across.size - row);
         let columns = self.columns.min(self.inner.size - column);
-        Place { number, index, row, column, rows, columns, start }
+        Tile { number, index, row, column, rows, columns, start }
     }
 }
 
 /// A tile: its number, its indices along the other axes, its first row and column, how many there are,
 /// and where its first element is in the result.
 #[derive(Default)]
-struct Place {
+struct Tile {
     number: usize,
     index: SmallVec<[usize; 4]>,
     row: usize,
@@ -227,7 +220,7 @@ pub(crate) struct Pieces<'a, O> {
     units: Range<usize>,
     /// Rows of this tile to come.
     rows: Range<usize>,
-    tile: Place,
+    tile: Tile,
     stream: Option<Stream>,
 }
 
@@ -236,7 +229,7 @@ pub struct Piece<'p> {
     pub start: usize,
     pub len: usize,
     /// The tile, and which row of it this is.
-    tile: Option<(&'p Place, usize)>,
+    tile: Option<(&'p Tile, usize)>,
     /// How it is written, if not through the caches.
     pub stream: Option<&'p Stream>,
 }
@@ -254,7 +247,7 @@ impl<'a, O: Native> Pieces<'a, O> {
             return Some((Piece { start, len, tile: None, stream }, out));
         };
         if self.rows.is_empty() {
-            self.tile = tiles.place(self.units.next()?);
+            self.tile = tiles.at(self.units.next()?);
             self.rows = 0..self.tile.rows;
         }
         let row = self.rows.start;
@@ -309,8 +302,8 @@ impl<'a, T: Native> Reader<'a, T> {
         piece: &Piece<'_>,
         room: &'r mut Room<T>,
     ) -> &'r [T] {
-        if let (Some(tiles), Some((place, row))) = (&walk.tiles, piece.tile) {
-            return self.tile(tiles, place, row, piece.len, room);
+        if let (Some(tiles), Some((tile, row))) = (&walk.tiles, piece.tile) {
+            return self.tile(tiles, tile, row, piece.len, room);
         }
         let (start, len) = (piece.start, piece.len);
         if let Some(together) = self.gather.slice(start, len) {
@@ -327,23 +320,23 @@ impl<'a, T: Native> Reader<'a, T> {
     fn tile<'r>(
         &'r self,
         tiles: &Tiles,
-        place: &Place,
+        tile: &Tile,
         row: usize,
         len: usize,
         room: &'r mut Room<T>,
     ) -> &'r [T] {
         let (across, inner) = (tiles.across.steps[self.number], tiles.inner.steps[self.number]);
-        let fresh = room.tile != place.number;
+        let fresh = room.tile != tile.number;
         if fresh {
-            room.tile = place.number;
+            room.tile = tile.number;
             room.base = self.view.offset() as isize
-                + place.row as isize * across
-                + place.column as isize * inner;
-            for (i, axis) in place.index.iter().zip(&tiles.outer) {
+                + tile.row as isize * across
+                + tile.column as isize * inner;
+            for (i, axis) in tile.index.iter().zip(&tiles.outer) {
                 room.base += *i as isize * axis.steps[self.number];
             }
         }
-        let (rows, columns) = (place.rows, place.columns);
+        let (rows, columns) = (tile.rows, tile.columns);
         if inner == 1 && (tiles.group == 1 || across == columns as isize) {
             let at = (room.base + row as isize * across) as usize;
             return &self.view.data()[at..at + len];

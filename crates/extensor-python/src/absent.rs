@@ -9,7 +9,7 @@ use crate::error::{OrRaise, expect_memory};
 use crate::function::parameter;
 use extensor::ops::operation::{self, Operation};
 use extensor::ops::params::{Params, Value};
-use extensor::ops::record::{Count, Input};
+use extensor::ops::record::{Count, Input, Kind};
 use extensor::{DType, Shape, Tensor};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -19,7 +19,7 @@ const MOST_WAYS: usize = 1000;
 
 /// A tensor of a shape that takes no memory.
 pub fn outline(shape: &Shape, dtype: DType) -> PyResult<Tensor> {
-    operation::husk(shape, dtype).or_raise()
+    operation::placeholder(shape, dtype).or_raise()
 }
 
 /// The sizes of a shape as a parameter.
@@ -39,7 +39,7 @@ fn along(given: &Given<'_>, ndim: usize) -> PyResult<usize> {
 fn ways(names: &[&str], ndim: usize, count: usize) -> Vec<Vec<Value>> {
     let mut all: Vec<Vec<Value>> = vec![Vec::new()];
     for name in names {
-        let values: Vec<Value> = if *name == "axes" {
+        let values: Vec<Value> = if *name == "axis" {
             let ndim = ndim.min(16);
             let sets = 0u32..1 << ndim;
             let sets = sets.filter(|set| set.count_ones() as usize == count);
@@ -69,7 +69,7 @@ impl Backward {
         let mut params = Params::new();
         let mut axes: Vec<&'static str> = Vec::new();
         for p in self.record.params {
-            if self.names.contains(&p.name) {
+            if self.takes(Kind::Parameter, p.name) {
                 if let Some(object) = given.get(p.name) {
                     params = params.with(p.name, parameter(self.record, p.name, object)?);
                 }
@@ -85,7 +85,7 @@ impl Backward {
                     let sizes = grads.iter().filter_map(|g| g.shape().get(axis).map(|&n| n as i64));
                     params.with("sections", sizes.collect::<Vec<i64>>())
                 }
-                name if name == "axes" || name.ends_with("_axis") => {
+                name if name == "axis" || name.ends_with("_axis") => {
                     axes.push(name);
                     params
                 }
@@ -120,21 +120,26 @@ impl Backward {
         if let [Input { count: Count::Many, .. }] = record.inputs {
             return self.parts(given, grads);
         }
-        let input_dtype = match given.get("input_dtype") {
+        let mut arguments = self.signature.arguments.iter();
+        let of_dtype = arguments.find(|a| matches!(a.kind, Kind::DType(_)));
+        let input_dtype = match of_dtype.and_then(|a| given.get(a.name)) {
             Some(object) => crate::dtype::from_object(object)?,
             None => dtype,
         };
         let mut inputs: Vec<Option<Tensor>> = Vec::new();
-        for (i, input) in record.inputs.iter().enumerate() {
-            let named = given.tensor(input.name)?;
-            let shape = match given.shape(&format!("{}_shape", input.name))? {
-                None if i == 0 => given.shape("input_shape")?,
-                shape => shape,
+        for input in record.inputs {
+            let named = match self.takes(Kind::Input, input.name) {
+                true => given.tensor(input.name)?,
+                false => None,
+            };
+            let shape = match self.signature.of_kind(Kind::Shape(input.name)) {
+                Some(argument) => given.shape(argument.name)?,
+                None => None,
             };
             inputs.push(match (named, shape) {
                 (Some(tensor), _) => Some(tensor),
                 (None, Some(shape)) => Some(outline(&shape, input_dtype)?),
-                (None, None) if self.names.contains(&input.name) => {
+                (None, None) if self.takes(Kind::Input, input.name) => {
                     if input.count == Count::Optional {
                         None
                     } else {
@@ -162,7 +167,7 @@ impl Backward {
         dtype: DType,
     ) -> PyResult<Vec<Option<Tensor>>> {
         let all = self.record.inputs;
-        let absent = |i: usize| inputs[i].is_none() && !self.names.contains(&all[i].name);
+        let absent = |i: usize| inputs[i].is_none() && !self.takes(Kind::Input, all[i].name);
         let free: Vec<usize> = (0..all.len()).filter(|&i| absent(i)).collect();
         if free.is_empty() {
             return Ok(inputs);
@@ -219,7 +224,7 @@ impl Backward {
             shapes.insert(0, Shape::from(shape));
         }
         // Cut along an axis: the parts put together.
-        if grads.len() > 1 || self.names.contains(&"grad_outputs") {
+        if grads.len() > 1 || self.signature.of_kind(Kind::GradOutputs).is_some() {
             let axis = along(given, first.len()).unwrap_or(0);
             let each = grads.iter().filter_map(|g| g.shape().get(axis));
             let sum = each.fold(0usize, |sum, &n| sum.saturating_add(n));

@@ -37,7 +37,7 @@ pub fn list<'py>(py: Python<'py>, all: &[Tensor]) -> PyResult<Bound<'py, PyList>
 }
 
 /// Calls a Python function of a list of tensors that returns a list of them.
-fn call(op: &'static str, f: &Bound<'_, PyAny>, args: &[Tensor]) -> extensor::Result<Tensors> {
+pub fn call(op: &'static str, f: &Bound<'_, PyAny>, args: &[Tensor]) -> extensor::Result<Tensors> {
     let py = f.py();
     let called = || -> PyResult<Tensors> { tensors(&f.call1((list(py, args)?,))?) };
     called().map_err(|error| callback(op, error))

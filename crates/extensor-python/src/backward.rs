@@ -8,10 +8,10 @@
 use crate::absent::outline;
 use crate::convert;
 use crate::error::OrRaise;
-use crate::function::compute;
+use crate::function::{compute, position_of};
 use crate::tensor::PyTensor;
 use extensor::ops::operation::{self, Operation};
-use extensor::ops::record::{Count, Input, Record};
+use extensor::ops::record::{Argument, Count, Input, Kind, Record, Signature};
 use extensor::{Shape, Tensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 #[pyclass(name = "BackwardOperation", module = "extensor", frozen)]
 pub struct Backward {
     pub record: &'static Record,
-    pub names: Vec<&'static str>,
+    pub signature: Signature,
 }
 
 /// The arguments of one call, by name.
@@ -61,15 +61,17 @@ impl<'py> Given<'py> {
 impl Backward {
     /// The backward function of an operation, if it has one.
     pub fn of(record: &'static Record) -> Option<Backward> {
-        let (_, rest) = record.backward.split_once('(')?;
-        let names = rest.trim_end_matches(')').split(',').map(str::trim);
-        let names = names.map(|n| n.trim_matches(['[', ']'])).filter(|n| !n.is_empty());
-        Some(Backward { record, names: names.collect() })
+        Some(Backward { record, signature: record.backward? })
     }
 
     /// Its name.
     pub fn name(&self) -> &'static str {
-        self.record.backward.split('(').next().unwrap_or(self.record.name)
+        self.signature.name
+    }
+
+    /// Whether it has an argument of that kind and name.
+    pub fn takes(&self, kind: Kind, name: &str) -> bool {
+        self.signature.arguments.iter().any(|a| a.kind == kind && a.name == name)
     }
 
     fn bind<'py>(
@@ -77,20 +79,22 @@ impl Backward {
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Given<'py>> {
-        if args.len() > self.names.len() {
-            let (name, most, got) = (self.name(), self.names.len(), args.len());
+        let most = self.signature.arguments.len();
+        if args.len() > most {
+            let (name, got) = (self.name(), args.len());
             return Err(PyTypeError::new_err(format!(
                 "{name} takes at most {most} arguments, not {got}"
             )));
         }
-        let mut given: Vec<_> = self.names.iter().map(|n| (*n, None)).collect();
+        let mut given: Vec<_> = self.signature.names().map(|name| (name, None)).collect();
         for (slot, object) in given.iter_mut().zip(args.iter()) {
             slot.1 = Some(object);
         }
         for (name, object) in kwargs.into_iter().flatten() {
             let name = name.cast::<PyString>()?.to_string();
-            let Some(slot) = given.iter_mut().find(|(n, _)| *n == name) else {
-                let known = self.names.join(", ");
+            let names: Vec<&str> = self.signature.names().collect();
+            let Some(slot) = position_of(&names, &name).map(|at| &mut given[at]) else {
+                let known = names.join(", ");
                 let text = format!("{} has no argument {name:?}; it has {known}", self.name());
                 return Err(PyTypeError::new_err(text));
             };
@@ -124,27 +128,19 @@ impl Backward {
         inputs: &[&Tensor],
     ) -> PyResult<Vec<Tensor>> {
         let specs = op.infer(inputs).or_raise()?;
-        let known = |name: &&&str| -> bool {
-            !matches!(
-                **name,
-                "grad_output" | "grad_outputs" | "output" | "input_shape" | "input_dtype" | "sizes"
-            ) && !self
-                .record
-                .inputs
-                .iter()
-                .any(|i| *i.name == ***name || name.strip_suffix("_shape") == Some(i.name))
-                && !self.record.params.iter().any(|p| *p.name == ***name)
-        };
-        // What is neither an input nor a parameter was found on the way; the last ones are saved.
-        let saved: Vec<&&str> = self.names.iter().filter(known).collect();
+        let arguments = self.signature.arguments.iter();
+        let auxiliary: Vec<&'static str> =
+            arguments.filter(|a| a.kind == Kind::Auxiliary).map(|a| a.name).collect();
+        let output = self.signature.of_kind(Kind::Output).map(|a| a.name);
         let results = self.record.results(specs.len());
         let mut outputs = Vec::with_capacity(specs.len());
         for (k, spec) in specs.iter().enumerate() {
             let name = if k < results {
-                Some("output")
+                output
             } else {
+                // Of the auxiliary outputs, the last ones are taken.
                 let from_end = specs.len() - k;
-                saved.len().checked_sub(from_end).map(|at| *saved[at])
+                auxiliary.len().checked_sub(from_end).map(|at| auxiliary[at])
             };
             let tensor = match name {
                 Some(name) => given.tensor(name)?,
@@ -165,11 +161,11 @@ impl Backward {
                     }
                     tensor
                 }
-                (None, Some(argument)) if self.names.contains(&argument) => {
+                (None, Some(argument)) => {
                     let text = format!("{}: {argument} must be given", self.name());
                     return Err(PyTypeError::new_err(text));
                 }
-                _ => outline(&spec.shape, spec.dtype)?,
+                (_, None) => outline(&spec.shape, spec.dtype)?,
             });
         }
         Ok(outputs)
@@ -266,7 +262,7 @@ impl Backward {
     }
 
     fn __repr__(&self) -> String {
-        format!("<extensor operation {}>", self.record.backward)
+        format!("<extensor operation {}>", self.signature)
     }
 }
 
@@ -275,17 +271,18 @@ impl Backward {
     pub fn arguments(&self) -> Vec<(String, Option<String>)> {
         let known = crate::function::arguments_of(self.record);
         let mut open = false;
-        let one = |name: &&str| {
-            let params =
-                known.iter().filter(|(n, _)| self.record.params.iter().any(|p| p.name == n));
-            let default = params.clone().find(|(n, _)| n == name).and_then(|(_, d)| d.clone());
-            let optional =
-                self.record.inputs.iter().any(|i| i.name == *name && i.count == Count::Optional);
-            let default = default.or(optional.then(|| "None".to_string()));
+        let one = |argument: &Argument| {
+            let default = match argument.kind {
+                Kind::Input | Kind::Parameter => known
+                    .iter()
+                    .find(|(name, _)| name == argument.name)
+                    .and_then(|(_, d)| d.clone()),
+                _ => None,
+            };
             open |= default.is_some();
             let default = if open { Some(default.unwrap_or_else(|| "None".into())) } else { None };
-            (name.to_string(), default)
+            (argument.name.to_string(), default)
         };
-        self.names.iter().map(one).collect()
+        self.signature.arguments.iter().map(one).collect()
     }
 }

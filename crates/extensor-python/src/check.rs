@@ -7,11 +7,11 @@
 use crate::autodiff::{list, tensors};
 use crate::error::{OrRaise, callback};
 use crate::tensor::PyTensor;
-use extensor::Tensor;
 use extensor::check::{self, Comparison, Mode, Options, Place, Problem};
-use pyo3::exceptions::PyValueError;
+use extensor::{Tensor, Tolerance};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 
 /// An argument's name and the index of an element; no index for a direction through arguments.
 type At = (String, Option<Vec<usize>>);
@@ -238,4 +238,46 @@ pub fn check_grad(
         called().map_err(|error| callback("check_grad", error))
     };
     check::check_grad(forward, &tensors(inputs)?, &options(given)?).or_raise().map(PyReport)
+}
+
+/// The weights `w` of the output and the gradients of `<w, f(inputs)>` by differences, of a function that
+/// takes a list and returns a list of one.
+#[pyfunction]
+pub fn numerical_gradient<'py>(
+    py: Python<'py>,
+    f: &Bound<'py, PyAny>,
+    inputs: &Bound<'py, PyAny>,
+    given: &Bound<'py, PyDict>,
+) -> PyResult<(PyTensor, Bound<'py, PyList>)> {
+    const OP: &str = "numerical_gradient";
+    let forward = |x: &[Tensor]| {
+        let called = || {
+            let mut found = tensors(&f.call1((list(py, x)?,))?)?;
+            match found.len() {
+                1 => Ok(found.swap_remove(0)),
+                n => {
+                    Err(PyTypeError::new_err(format!("{OP}: f returned {n} arrays, expected one")))
+                }
+            }
+        };
+        called().map_err(|error| callback(OP, error))
+    };
+    let found = check::numerical_gradient(forward, &tensors(inputs)?, &options(given)?);
+    let found = found.or_raise()?;
+    Ok((PyTensor(found.cotangent), list(py, &found.gradients)?))
+}
+
+/// How two tensors differ by more than a tolerance, by default that of the dtype, in a sentence.
+#[pyfunction]
+#[pyo3(signature = (got, want, rtol = None, atol = None))]
+pub fn difference(
+    got: &PyTensor,
+    want: &PyTensor,
+    rtol: Option<f64>,
+    atol: Option<f64>,
+) -> Option<String> {
+    let usual = Tolerance::of(want.0.dtype());
+    let (rtol, atol) = (rtol.unwrap_or(usual.relative), atol.unwrap_or(usual.absolute));
+    let found = got.0.difference(&want.0, Tolerance::new(rtol, atol))?;
+    Some(crate::error::in_python(&found.to_string()))
 }

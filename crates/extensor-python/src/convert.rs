@@ -25,6 +25,8 @@ pub enum Number {
     Bool(bool),
     /// An `int`.
     Int(i128),
+    /// An `int` that only floats reach, as near as one comes.
+    Large(f64),
     /// A `float`.
     Float(f64),
 }
@@ -41,7 +43,10 @@ impl Number {
         if value.cast::<PyInt>().is_ok() {
             let too_large =
                 |_| PyOverflowError::new_err("the whole number is beyond what any dtype holds");
-            return value.extract::<i128>().map(|v| Some(Number::Int(v))).map_err(too_large);
+            return match value.extract::<i128>() {
+                Ok(v) => Ok(Some(Number::Int(v))),
+                Err(_) => value.extract().map(|v| Some(Number::Large(v))).map_err(too_large),
+            };
         }
         if value.cast::<PyComplex>().is_ok() {
             return Err(PyTypeError::new_err("complex numbers are not supported"));
@@ -52,7 +57,7 @@ impl Number {
     fn kind(self) -> Kind {
         match self {
             Number::Bool(_) => Kind::Bool,
-            Number::Int(_) => Kind::Int,
+            Number::Int(_) | Number::Large(_) => Kind::Int,
             Number::Float(_) => Kind::Float,
         }
     }
@@ -60,7 +65,7 @@ impl Number {
     fn class(self) -> &'static str {
         match self {
             Number::Bool(_) => "bool",
-            Number::Int(_) => "int",
+            Number::Int(_) | Number::Large(_) => "int",
             Number::Float(_) => "float",
         }
     }
@@ -69,8 +74,8 @@ impl Number {
     pub fn default_dtype(self) -> DType {
         match self {
             Number::Bool(_) => DType::Bool,
-            Number::Int(v) if i64::try_from(v).is_err() => DType::U64,
-            Number::Int(_) => DType::I64,
+            Number::Int(v) if i64::try_from(v).is_ok() => DType::I64,
+            Number::Int(_) | Number::Large(_) => DType::U64,
             Number::Float(_) => DType::F64,
         }
     }
@@ -78,7 +83,10 @@ impl Number {
     /// A 0-d tensor of the number in a dtype that can hold it.
     pub fn tensor(self, dtype: DType) -> PyResult<Tensor> {
         Ok(match (self, dtype.kind()) {
-            (Number::Float(v), Kind::Float) => Tensor::scalar_of(v, dtype).or_raise()?,
+            (Number::Float(v) | Number::Large(v), Kind::Float) => {
+                Tensor::scalar_of(v, dtype).or_raise()?
+            }
+            (Number::Large(v), _) => return Err(beyond(v)),
             (Number::Int(v), Kind::Float) => Tensor::scalar_of(v as f64, dtype).or_raise()?,
             (Number::Bool(v), _) => cast(&Tensor::scalar(v), dtype).or_raise()?,
             (Number::Int(v), Kind::Int) => whole(v, dtype)?,
@@ -89,12 +97,13 @@ impl Number {
 
     /// The number beside a tensor of `dtype`, whose dtype it takes.
     pub fn beside(self, dtype: DType) -> PyResult<Tensor> {
-        let fits = match (self.kind(), dtype.kind()) {
-            (a, b) if a == b => true,
-            (Kind::Int, Kind::Float) => true,
-            _ => false,
-        };
-        if fits { self.tensor(dtype) } else { Err(self.misfit(dtype)) }
+        if self.mixes_with(dtype) { self.tensor(dtype) } else { Err(self.misfit(dtype)) }
+    }
+
+    /// Whether the number may stand beside a tensor of `dtype`: a bool beside bools, an int beside
+    /// numbers, a float beside floats.
+    fn mixes_with(self, dtype: DType) -> bool {
+        self.kind() == dtype.kind() || (self.kind() == Kind::Int && dtype.is_float())
     }
 
     fn misfit(self, dtype: DType) -> PyErr {
@@ -103,6 +112,11 @@ impl Number {
             "a Python {class} does not mix with dtype {dtype}; cast one of them"
         ))
     }
+}
+
+fn beyond(value: f64) -> PyErr {
+    let text = format!("a whole number near {value:e} is beyond what any whole-number dtype holds");
+    PyOverflowError::new_err(text)
 }
 
 fn whole(value: i128, dtype: DType) -> PyResult<Tensor> {
@@ -215,17 +229,21 @@ impl Argument {
     }
 }
 
-/// The arguments as tensors: numbers take the dtype of the tensors beside them.
+/// The arguments as tensors: a number takes the dtype of those tensors beside it whose kind it mixes
+/// with. (A condition or an index beside it says nothing of a float's dtype.)
 pub fn tensors(arguments: Vec<Argument>) -> PyResult<Vec<Tensor>> {
-    let mut common: Option<DType> = None;
-    for argument in &arguments {
-        if let Argument::Tensor(x) = argument {
-            common = Some(match common {
-                None => x.dtype(),
-                Some(other) => other.promote(x.dtype()).unwrap_or(other),
-            });
-        }
-    }
+    let dtypes: Vec<DType> = arguments
+        .iter()
+        .filter_map(|argument| match argument {
+            Argument::Tensor(x) => Some(x.dtype()),
+            Argument::Number(_) => None,
+        })
+        .collect();
+    let common = |n: Number| {
+        let near = dtypes.iter().copied().filter(|&dtype| n.mixes_with(dtype));
+        let joined = near.reduce(|a, b| a.promote(b).unwrap_or(a));
+        joined.or_else(|| dtypes.first().copied())
+    };
     let numbers = arguments.iter().filter_map(|a| match a {
         Argument::Number(n) => Some(n.default_dtype()),
         Argument::Tensor(_) => None,
@@ -233,7 +251,7 @@ pub fn tensors(arguments: Vec<Argument>) -> PyResult<Vec<Tensor>> {
     let alone = numbers.reduce(|a, b| if rank(a) >= rank(b) { a } else { b });
     let one = |argument| match argument {
         Argument::Tensor(x) => Ok(x),
-        Argument::Number(n) => match (common, alone) {
+        Argument::Number(n) => match (common(n), alone) {
             (Some(dtype), _) => n.beside(dtype),
             (None, Some(dtype)) => n.tensor(dtype),
             (None, None) => n.tensor(n.default_dtype()),
@@ -356,7 +374,7 @@ impl Found {
             }
             Kind::Float => {
                 let values = self.numbers.iter().map(|n| match *n {
-                    Number::Float(v) => v,
+                    Number::Float(v) | Number::Large(v) => v,
                     Number::Int(v) => v as f64,
                     Number::Bool(v) => f64::from(u8::from(v)),
                 });
@@ -381,6 +399,7 @@ fn whole_numbers(
         let value = match *number {
             Number::Int(v) => v,
             Number::Bool(v) => i128::from(v),
+            Number::Large(v) => return Err(beyond(v)),
             Number::Float(v) => v as i128,
         };
         if value < low || value > high {

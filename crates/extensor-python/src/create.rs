@@ -55,6 +55,10 @@ pub fn arange(
         Ok(Some(Number::Bool(_)) | None) => {
             Err(PyTypeError::new_err("arange: start, stop and step are Python numbers"))
         }
+        Ok(Some(Number::Large(v))) => {
+            let text = format!("arange: {v:e} is beyond what any dtype holds");
+            Err(pyo3::exceptions::PyOverflowError::new_err(text))
+        }
         Ok(Some(number)) => Ok(number),
         Err(error) => Err(error),
     });
@@ -104,7 +108,7 @@ pub fn arange(
     }
     let real = |n: Number| match n {
         Number::Int(v) => v as f64,
-        Number::Float(v) => v,
+        Number::Float(v) | Number::Large(v) => v,
         Number::Bool(v) => f64::from(u8::from(v)),
     };
     compute(py, usize::MAX, || Tensor::arange(real(start), real(stop), real(step), dtype))

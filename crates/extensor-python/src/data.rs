@@ -6,6 +6,7 @@
 use crate::create::asarray;
 use crate::error::{OrRaise, exception, released};
 use crate::random::PyKey;
+use crate::recipe::Recipe;
 use crate::tensor::PyTensor;
 use extensor::data::csv::{self, Column, Options};
 use extensor::data::text::{self, Vocabulary, Windows};
@@ -14,17 +15,39 @@ use extensor::data::{cifar, idx};
 use extensor::{Key, Tensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Examples by number: pairs of tensors, or windows of a text.
 #[pyclass(name = "Dataset", module = "extensor.data", frozen)]
-pub struct PyDataset(Arc<dyn Dataset>, Raised);
+pub struct PyDataset {
+    data: Arc<dyn Dataset>,
+    raised: Raised,
+    recipe: Recipe,
+}
+
+impl PyDataset {
+    fn new(data: impl Dataset + 'static, raised: Raised, recipe: Recipe) -> PyDataset {
+        PyDataset { data: Arc::new(data), raised, recipe }
+    }
+}
 
 #[pymethods]
 impl PyDataset {
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.data.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<extensor.data.Dataset of {} examples>", self.data.len())
+    }
+
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        self.recipe.reduce(py)
     }
 
     /// The inputs and targets of the examples of these numbers, in this order.
@@ -35,7 +58,7 @@ impl PyDataset {
         indices: Vec<usize>,
         key: Option<&PyKey>,
     ) -> PyResult<(PyTensor, PyTensor)> {
-        batch(py, &*self.0, &self.1, &indices, key)
+        batch(py, &*self.data, &self.raised, &indices, key)
     }
 }
 
@@ -53,71 +76,116 @@ fn batch(
 
 /// Two tensors whose first axes go through the examples.
 #[pyfunction]
-pub fn pairs(inputs: &PyTensor, targets: &PyTensor) -> PyResult<PyDataset> {
-    let made = Pairs::new(inputs.0.clone(), targets.0.clone()).or_raise()?;
-    Ok(PyDataset(Arc::new(made), Raised::default()))
+pub fn pairs(inputs: &Bound<'_, PyTensor>, targets: &Bound<'_, PyTensor>) -> PyResult<PyDataset> {
+    let made = Pairs::new(inputs.get().0.clone(), targets.get().0.clone()).or_raise()?;
+    let recipe = Recipe::of(inputs.py(), "pairs", (inputs, targets))?;
+    Ok(PyDataset::new(made, Raised::default(), recipe))
 }
 
 /// Windows of a text's tokens and the tokens that follow: one after the other, or so many at random.
 #[pyfunction]
 #[pyo3(signature = (tokens, length, count = None))]
-pub fn windows(tokens: &PyTensor, length: usize, count: Option<usize>) -> PyResult<PyDataset> {
-    let tokens = tokens.0.clone();
+pub fn windows(
+    tokens: &Bound<'_, PyTensor>,
+    length: usize,
+    count: Option<usize>,
+) -> PyResult<PyDataset> {
+    let recipe = Recipe::of(tokens.py(), "windows", (tokens, length, count))?;
+    let tokens = tokens.get().0.clone();
     let made = match count {
         Some(count) => Windows::random(tokens, length, count),
         None => Windows::in_order(tokens, length),
     };
-    Ok(PyDataset(Arc::new(made.or_raise()?), Raised::default()))
+    Ok(PyDataset::new(made.or_raise()?, Raised::default(), recipe))
 }
 
 /// Images of bytes with classes, which become numbers a batch at a time.
 #[pyclass(name = "Images", module = "extensor.data", frozen)]
-pub struct PyImages(Images);
+pub struct PyImages {
+    data: Images,
+    /// Mean and standard deviation, if they are normalised; how far they are moved, and whether mirrored.
+    settings: Settings,
+}
+
+type Settings = (Option<(Vec<f64>, Vec<f64>)>, usize, bool);
+
+impl From<Images> for PyImages {
+    fn from(data: Images) -> PyImages {
+        PyImages { data, settings: (None, 0, false) }
+    }
+}
+
+/// Images with their settings, for `pickle`.
+#[pyfunction]
+pub fn images_of(images: &PyTensor, labels: &PyTensor, settings: Settings) -> PyResult<PyImages> {
+    let (normal, shift, flip) = settings;
+    let made = PyImages::new(images, labels)?;
+    let made = match normal {
+        Some((mean, std)) => made.normalize(mean, std)?,
+        None => made,
+    };
+    Ok(made.augment(shift, flip))
+}
 
 #[pymethods]
 impl PyImages {
     #[new]
     fn new(images: &PyTensor, labels: &PyTensor) -> PyResult<PyImages> {
-        Images::new(images.0.clone(), labels.0.clone()).or_raise().map(PyImages)
+        Images::new(images.0.clone(), labels.0.clone()).or_raise().map(PyImages::from)
     }
 
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.data.len()
+    }
+
+    fn __repr__(&self) -> String {
+        let ([channels, height, width], count) =
+            ([1, 2, 3].map(|axis| self.data.images().shape()[axis]), self.data.len());
+        format!("<extensor.data.Images: {count} of {channels} × {height} × {width}>")
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, (PyTensor, PyTensor, Settings))> {
+        let made = py.import("extensor._core")?.getattr("images_of")?;
+        Ok((made.unbind(), (self.images(), self.labels()?, self.settings.clone())))
     }
 
     /// With inputs `(x/255 − mean)/std`, one mean and std for each channel or one for all.
     fn normalize(&self, mean: Vec<f64>, std: Vec<f64>) -> PyResult<PyImages> {
-        self.0.clone().normalize(&mean, &std).or_raise().map(PyImages)
+        let data = self.data.clone().normalize(&mean, &std).or_raise()?;
+        let (_, shift, flip) = self.settings;
+        Ok(PyImages { data, settings: (Some((mean, std)), shift, flip) })
     }
 
     /// With every image moved by up to `shift` pixels and mirrored at random each time it is drawn.
     #[pyo3(signature = (shift = 0, flip = false))]
     fn augment(&self, shift: usize, flip: bool) -> PyImages {
-        PyImages(self.0.clone().augment(Augment { shift, flip }))
+        let data = self.data.clone().augment(Augment { shift, flip });
+        PyImages { data, settings: (self.settings.0.clone(), shift, flip) }
     }
 
     /// The mean and the standard deviation of `x/255` of each channel.
     fn statistics(&self, py: Python<'_>) -> Vec<(f64, f64)> {
-        py.detach(|| self.0.statistics())
+        py.detach(|| self.data.statistics())
     }
 
     /// The images as they are kept: uint8, `[n, channels, height, width]`.
     #[getter]
     fn images(&self) -> PyTensor {
-        PyTensor(self.0.images().clone())
+        PyTensor(self.data.images().clone())
     }
 
     /// The class of each image.
     #[getter]
     fn labels(&self) -> PyResult<PyTensor> {
-        let labels = self.0.labels();
+        let labels = self.data.labels();
         Tensor::from_slice(labels, [labels.len()]).or_raise().map(PyTensor)
     }
 
     /// One more than the last class.
     #[getter]
     fn classes(&self) -> usize {
-        self.0.classes()
+        self.data.classes()
     }
 
     /// The inputs and targets of the images of these numbers, in this order.
@@ -128,7 +196,7 @@ impl PyImages {
         indices: Vec<usize>,
         key: Option<&PyKey>,
     ) -> PyResult<(PyTensor, PyTensor)> {
-        batch(py, &self.0, &Raised::default(), &indices, key)
+        batch(py, &self.data, &Raised::default(), &indices, key)
     }
 }
 
@@ -136,8 +204,9 @@ impl PyImages {
 #[pyfunction]
 pub fn subset(dataset: &Bound<'_, PyAny>, indices: Vec<usize>) -> PyResult<PyDataset> {
     let (all, raised) = any(dataset)?;
+    let recipe = Recipe::of(dataset.py(), "subset", (dataset, indices.clone()))?;
     let part = Subset::new(Arc::new(all), indices).or_raise()?;
-    Ok(PyDataset(Arc::new(part), raised))
+    Ok(PyDataset::new(part, raised, recipe))
 }
 
 /// What a Python data set raised, until it is back in Python: batches are made by another thread.
@@ -179,10 +248,10 @@ impl Dataset for Written {
 /// Any data set: one of ours, images, or one written in Python.
 fn any(dataset: &Bound<'_, PyAny>) -> PyResult<(Arc<dyn Dataset>, Raised)> {
     if let Ok(data) = dataset.cast::<PyDataset>() {
-        return Ok((data.get().0.clone(), data.get().1.clone()));
+        return Ok((data.get().data.clone(), data.get().raised.clone()));
     }
     if let Ok(images) = dataset.cast::<PyImages>() {
-        return Ok((Arc::new(images.get().0.clone()), Raised::default()));
+        return Ok((Arc::new(images.get().data.clone()), Raised::default()));
     }
     if !dataset.hasattr("batch")? {
         let class = dataset.get_type().name()?;
@@ -284,7 +353,7 @@ pub fn idx_read(py: Python<'_>, path: PathBuf) -> PyResult<PyTensor> {
 #[pyfunction]
 pub fn idx_folder(py: Python<'_>, path: PathBuf) -> PyResult<(PyImages, PyImages)> {
     let (train, test) = released(py, || idx::folder(path))?;
-    Ok((PyImages(train), PyImages(test)))
+    Ok((train.into(), test.into()))
 }
 
 fn kind(name: &str) -> PyResult<cifar::Kind> {
@@ -303,7 +372,7 @@ fn kind(name: &str) -> PyResult<cifar::Kind> {
 #[pyfunction]
 pub fn cifar_read(py: Python<'_>, paths: Vec<PathBuf>, kind: &str) -> PyResult<PyImages> {
     let kind = self::kind(kind)?;
-    released(py, || cifar::read(&paths, kind)).map(PyImages)
+    released(py, || cifar::read(&paths, kind)).map(PyImages::from)
 }
 
 /// The images to train on and those to test with of a folder of CIFAR's binary files.
@@ -311,7 +380,7 @@ pub fn cifar_read(py: Python<'_>, paths: Vec<PathBuf>, kind: &str) -> PyResult<P
 pub fn cifar_folder(py: Python<'_>, path: PathBuf, kind: &str) -> PyResult<(PyImages, PyImages)> {
     let kind = self::kind(kind)?;
     let (train, test) = released(py, || cifar::folder(path, kind))?;
-    Ok((PyImages(train), PyImages(test)))
+    Ok((train.into(), test.into()))
 }
 
 /// Named columns of numbers.
@@ -382,6 +451,10 @@ impl PyVocabulary {
     #[new]
     fn new(text: &str) -> PyVocabulary {
         PyVocabulary(Vocabulary::of(text))
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> (Py<PyAny>, (String,)) {
+        (slf.get_type().into_any().unbind(), (slf.get().0.characters(),))
     }
 
     /// All characters, sorted.

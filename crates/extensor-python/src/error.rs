@@ -106,7 +106,7 @@ pub fn exception(error: Error) -> PyErr {
 }
 
 /// The sentence with Python's names of dtypes.
-fn in_python(text: &str) -> String {
+pub fn in_python(text: &str) -> String {
     let mut said = String::with_capacity(text.len());
     let mut rest = text;
     while !rest.is_empty() {

@@ -13,7 +13,7 @@ use extensor::Tensor;
 use extensor::ops::catalogue::{self, CATALOGUE, known_as};
 use extensor::ops::operation::{Operation, Outputs, apply};
 use extensor::ops::params::{Params, Value};
-use extensor::ops::record::{Class, Count, Record};
+use extensor::ops::record::{Class, Count, Kind, Record};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -158,10 +158,23 @@ pub fn argument_names(record: &Record) -> Vec<&'static str> {
     inputs.chain(record.params.iter().map(|p| p.name)).collect()
 }
 
+/// Where an argument of this name is among these; the plural stands for the singular, which others say of
+/// several.
+pub fn position_of(names: &[&str], name: &str) -> Option<usize> {
+    let named = |name: &str| names.iter().position(|n| *n == name);
+    named(name).or_else(|| match name {
+        "axes" => named("axis"),
+        "shifts" => named("shift"),
+        _ => None,
+    })
+}
+
 // An operation of the catalogue. (Its text in Python is each operation's own: `__doc__`.)
 #[pyclass(name = "Operation", module = "extensor", frozen)]
 pub struct Function {
     pub record: &'static Record,
+    /// What it is called where it stands: the catalogue's name, or the standard's.
+    shown: String,
     /// Python's names for its arguments.
     names: Vec<&'static str>,
     /// The operation with all parameters at their defaults, where there are such.
@@ -176,8 +189,8 @@ struct Call {
 
 impl Function {
     fn new(record: &'static Record) -> Function {
-        let names = argument_names(record);
-        Function { record, names, plain: record.operation(&Params::new()).ok() }
+        let (shown, names) = (record.name.to_string(), argument_names(record));
+        Function { record, shown, names, plain: record.operation(&Params::new()).ok() }
     }
 
     /// Binds the arguments.
@@ -196,7 +209,7 @@ impl Function {
         given.resize(names.len(), None);
         for (name, object) in kwargs.into_iter().flatten() {
             let name = name.cast::<PyString>()?.to_string();
-            let Some(at) = names.iter().position(|n| *n == name) else {
+            let Some(at) = place(names, &name) else {
                 let known = names.join(", ");
                 let text = format!("{} has no argument {name:?}; it has {known}", record.name);
                 return Err(PyTypeError::new_err(text));
@@ -342,7 +355,7 @@ impl Function {
         let outputs = self.outputs(py, args, kwargs)?;
         let count = self.record.results(outputs.len());
         // Where there can be several results, one by itself is a tuple too.
-        if self.record.backward.contains("(grad_outputs") {
+        if self.record.backward.is_some_and(|s| s.of_kind(Kind::GradOutputs).is_some()) {
             return Ok(tuple(py, outputs)?.into_any());
         }
         results(py, outputs, count)
@@ -360,12 +373,12 @@ impl Function {
     }
 
     #[getter]
-    fn __name__(&self) -> &'static str {
-        self.record.name
+    fn __name__(&self) -> &str {
+        &self.shown
     }
     #[getter]
-    fn __qualname__(&self) -> &'static str {
-        self.record.name
+    fn __qualname__(&self) -> &str {
+        &self.shown
     }
     #[getter]
     fn __module__(&self) -> &'static str {
@@ -390,12 +403,14 @@ impl Function {
     }
 
     fn __repr__(&self) -> String {
-        format!("<extensor operation {}>", self.record.signature())
+        let signature = self.record.signature();
+        let arguments = signature.strip_prefix(self.record.name).unwrap_or(&signature);
+        format!("<extensor operation {}{arguments}>", self.shown)
     }
 
-    fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, (&'static str,))> {
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, (&'static str, String))> {
         let function = py.import("extensor._core")?.getattr("operation_of_name")?;
-        Ok((function.unbind(), (self.record.name,)))
+        Ok((function.unbind(), (self.record.name, self.shown.clone())))
     }
 }
 
@@ -409,7 +424,7 @@ pub fn info<'py>(py: Python<'py>, record: &'static Record) -> PyResult<Bound<'py
     dict.set_item("domain", record.domain)?;
     dict.set_item("conventions", record.conventions)?;
     dict.set_item("signature", record.signature())?;
-    dict.set_item("backward", record.backward)?;
+    dict.set_item("backward", record.backward_signature())?;
     dict.set_item("order", record.order)?;
     dict.set_item("inputs", argument_names(record)[..record.inputs.len()].to_vec())?;
     let differentiable =
@@ -461,16 +476,18 @@ fn documentation(record: &Record) -> String {
         let default = p.default.map_or(String::new(), |d| format!(" (default {d})"));
         text += &format!("{}: {}{default}\n", p.name, p.what);
     }
-    if !record.backward.is_empty() {
-        text += &format!("backward: {}\n", record.backward);
+    if let Some(signature) = record.backward {
+        text += &format!("backward: {signature}\n");
     }
     text
 }
 
-/// The operation of a name.
+/// The operation of a name, shown under that name or another.
 #[pyfunction]
-pub fn operation_of_name(name: &str) -> PyResult<Function> {
-    Ok(Function::new(catalogue::find(name).or_raise()?))
+#[pyo3(signature = (name, shown = None))]
+pub fn operation_of_name(name: &str, shown: Option<String>) -> PyResult<Function> {
+    let found = Function::new(catalogue::find(name).or_raise()?);
+    Ok(Function { shown: shown.unwrap_or(name.into()), ..found })
 }
 
 /// What others call the operations: for each such name those that it stands for.

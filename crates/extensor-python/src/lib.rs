@@ -11,20 +11,24 @@ mod buffers;
 mod check;
 mod convert;
 mod create;
+mod curvature;
 mod data;
 mod dlpack;
 mod dtype;
 mod error;
 mod files;
 mod function;
+mod gradients;
 mod imported;
 mod index;
+mod metrics;
 mod minimize;
 mod named;
 mod nn;
 mod numbers;
 mod optim;
 mod random;
+mod recipe;
 mod schedule;
 mod search;
 mod tensor;
@@ -44,13 +48,17 @@ mod _core {
     #[pymodule_export]
     use crate::backward::Backward;
     #[pymodule_export]
-    use crate::check::{PyReport, check_grad, check_gradient};
+    use crate::check::{PyReport, check_grad, check_gradient, difference, numerical_gradient};
     #[pymodule_export]
     use crate::create::{arange, asarray, eye, full, linspace, shares_memory, tensor_of_bytes};
     #[pymodule_export]
+    use crate::curvature::{
+        fisher_vp, gauss_newton_vp, gradient_penalty, hessian_diagonal, laplacian,
+    };
+    #[pymodule_export]
     use crate::data::{
         PyBatcher, PyBatches, PyDataset, PyImages, PyTable, PyVocabulary, cifar_folder, cifar_read,
-        csv_read, idx_folder, idx_read, pairs, subset, text_read, windows,
+        csv_read, idx_folder, idx_read, images_of, pairs, subset, text_read, windows,
     };
     #[pymodule_export]
     use crate::dlpack::from_dlpack;
@@ -64,7 +72,13 @@ mod _core {
     #[pymodule_export]
     use crate::function::{Function, aliases, operation_of_name, operations};
     #[pymodule_export]
+    use crate::gradients::{
+        PyAccumulator, all_finite, clip_grad_norm, clip_grad_value, global_norm,
+    };
+    #[pymodule_export]
     use crate::index::wrap_index;
+    #[pymodule_export]
+    use crate::metrics::{PyConfusion, auroc, perplexity};
     #[pymodule_export]
     use crate::minimize::minimize;
     #[pymodule_export]
@@ -75,20 +89,21 @@ mod _core {
         init_xavier_normal, init_xavier_uniform, linear_parameters,
     };
     #[pymodule_export]
-    use crate::optim::{PyMethod, all_finite, global_norm};
+    use crate::optim::PyMethod;
     #[pymodule_export]
     use crate::random::PyKey;
     #[pymodule_export]
     use crate::schedule::{
-        PyPlateau, PySchedule, schedule_constant, schedule_cosine, schedule_cosine_restarts,
-        schedule_exponential, schedule_multi_step, schedule_one_cycle, schedule_step,
+        PyPlateau, PySchedule, plateau_at, schedule_constant, schedule_cosine,
+        schedule_cosine_restarts, schedule_exponential, schedule_multi_step, schedule_one_cycle,
+        schedule_step,
     };
     #[pymodule_export]
     use crate::search::{nonzero, unique};
     #[pymodule_export]
-    use crate::tensor::PyTensor;
+    use crate::tensor::{PyTensor, sum_to_shape};
     #[pymodule_export]
-    use crate::train::{PyClaim, PyJsonLines, PyLossScale, call_watched};
+    use crate::train::{PyClaim, PyJsonLines, PyLossScale, call_watched, loss_scale_at};
 
     use extensor::DType;
     use pyo3::prelude::*;
@@ -101,6 +116,18 @@ mod _core {
             module.add(crate::dtype::python_name(dtype), object)?;
         }
         module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+
+    /// How many bytes of free buffers are kept for reuse right now.
+    #[pyfunction]
+    fn pool_bytes() -> usize {
+        extensor::memory::pool_bytes()
+    }
+
+    /// Sets how many bytes of free buffers are kept for reuse, and frees what is above that.
+    #[pyfunction]
+    fn set_pool_limit(bytes: usize) {
+        extensor::memory::set_pool_limit(bytes);
     }
 
     /// How many threads operations use.

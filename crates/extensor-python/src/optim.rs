@@ -6,9 +6,7 @@
 use crate::autodiff::{list, tensors};
 use crate::error::{OrRaise, released};
 use crate::named::Named;
-use crate::tensor::PyTensor;
 use extensor::autodiff::{Path, Tree};
-use extensor::gradients;
 use extensor::optim::{self, Groups};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -201,18 +199,4 @@ impl PyMethod {
         let (model, slots, norm) = released(py, run)?;
         Ok((list(py, model.leaves())?, list(py, &slots)?, norm))
     }
-}
-
-/// The Euclidean norm of all tensors together.
-#[pyfunction]
-pub fn global_norm(py: Python<'_>, leaves: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
-    let leaves = tensors(leaves)?;
-    released(py, || gradients::global_norm(&leaves)).map(PyTensor)
-}
-
-/// Whether every element of every tensor is finite.
-#[pyfunction]
-pub fn all_finite(py: Python<'_>, leaves: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let leaves = tensors(leaves)?;
-    released(py, || gradients::all_finite(&leaves))
 }

@@ -86,6 +86,20 @@ pub fn matrix_transpose(x: &Tensor) -> PyResult<Tensor> {
     extensor::ops::transpose(x, &axes[..]).or_raise()
 }
 
+/// `x` summed over the axes along which a tensor of `shape` would be repeated to have `x`'s shape: what a
+/// backward function does with the gradient for an operand that was broadcast.
+///
+/// >>> import extensor as ex
+/// >>> g = ex.asarray([[1.0, 2.0], [3.0, 4.0]])
+/// >>> ex.sum_to_shape(g, (2,)), ex.sum_to_shape(g, (2, 1)).tolist()
+/// (Tensor([4.0, 6.0], dtype=float64), [[3.0], [7.0]])
+#[pyfunction]
+#[pyo3(signature = (x, /, shape))]
+pub fn sum_to_shape(py: Python<'_>, x: &PyTensor, shape: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+    let shape = crate::random::shape(shape)?;
+    function::compute(py, x.0.len(), || extensor::ops::sum_to_shape(&x.0, &shape)).map(PyTensor)
+}
+
 #[pymethods]
 impl PyTensor {
     /// The type of the elements.

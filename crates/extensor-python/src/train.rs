@@ -85,9 +85,29 @@ impl PyLossScale {
         self.0.resume(scale, steps).or_raise().map(PyLossScale)
     }
 
-    fn __repr__(&self) -> String {
-        format!("LossScale({:?})", self.0.value())
+    /// After how many steps without overflow the scale is doubled; 0 if it is fixed.
+    #[getter]
+    fn interval(&self) -> u32 {
+        self.0.interval()
     }
+
+    fn __repr__(&self) -> String {
+        format!("LossScale({:?}, interval={})", self.0.value(), self.0.interval())
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (f64, u32, u32))> {
+        let made = slf.py().import("extensor._core")?.getattr("loss_scale_at")?;
+        let scale = &slf.get().0;
+        Ok((made.unbind(), (scale.value(), scale.interval(), scale.steps())))
+    }
+}
+
+/// A scale of the loss after so many steps without overflow, for `pickle`.
+#[pyfunction]
+pub fn loss_scale_at(scale: f64, interval: u32, steps: u32) -> PyResult<PyLossScale> {
+    let begun = PyLossScale::new(scale, interval)?;
+    begun.resume(scale, steps)
 }
 
 /// A file of records, one to a line: `{"step":7,"loss":0.25}`.

@@ -66,7 +66,9 @@ class Case:
         self.id, self.name = case["id"], case["op"]
         self.op = getattr(ex.ops, self.name)
         self.info = self.op.info
-        self.params = case["params"]
+        # What may be several is called by its plural in the cases.
+        known, singular = self.op.info["params"], {"axes": "axis", "shifts": "shift"}
+        self.params = {n if n in known else singular[n]: value for n, value in case["params"].items()}
         get = lambda kind: stored[f"{self.id}/{kind}"]  # noqa: E731
         self.names = case["inputs"]
         self.inputs = [get(f"in/{name}") for name in self.names]

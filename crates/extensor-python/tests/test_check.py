@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import extensor as ex
+from extensor import nn
 
 rng = np.random.default_rng(7)
 
@@ -596,3 +597,22 @@ def test_a_broken_installation_breaks_only_the_tests_that_need_it(tmp_path):
     code = f"import pytest; pytest.main(['-p', 'pytest_extensor', '-p', 'no:cacheprovider', {str(test)!r}])"
     text = run(code, tmp_path, FOLDER)
     assert "1 passed" in text and "extensor cannot be imported: no such library" in text, text
+
+
+def test_a_module_is_checked_with_its_parameters():
+    layer, x = nn.Linear(ex.Key(1), 3, 2), ex.Key(2).normal((4, 3))
+    report = ex.check_grad(layer, x, order=2)
+    assert report.passed and report.elements == 12 + 6 + 2 and report.name == "Linear" and report.dtype == "float64"
+    model = nn.Sequential(layer, ex.tanh, nn.BatchNorm2d(2), nn.LayerNorm(2))
+    assert ex.check_grad(model, x).elements == 12 + 8 + 4 + 4
+
+    class Wrong(nn.Module):
+        weight: ex.Tensor
+
+        def __call__(self, x):
+            half = ex.stop_gradient(self.weight) / 2.0 + self.weight / 2.0
+            return x * half
+
+    report = ex.check_grad(Wrong(ex.ones(3)), x)
+    assert {row.argument for row in report.wrong()} == {"parameters.weight"}
+    assert ex.check_grad(nn.Flatten(), ex.ones((2, 3, 2))).elements == 12

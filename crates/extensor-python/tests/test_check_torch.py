@@ -101,13 +101,106 @@ def test_the_apply_of_a_torch_function_is_named_as_the_function_is():
     assert report.name == "Gelu" and report.worst.argument == "x"
 
 
-def test_the_parameters_of_a_torch_module_are_said_not_to_be_checked():
-    layer, x = torch.nn.Linear(3, 2).double(), torch.randn(4, 3, dtype=torch.float64)
+class Wrong(torch.nn.Module):
+    """A layer whose gradient for its weight is half of what it should be."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(3))
+        self.register_buffer("shift", torch.ones(3))
+
+    def forward(self, x):
+        half = self.weight.detach() / 2 + self.weight / 2
+        return x * half + self.shift
+
+
+def test_a_module_is_checked_with_its_parameters_in_float64():
+    layer, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
     for f in (layer, layer.forward):
-        report = ex.check_grad(f, x)
-        assert report.passed and report.elements == 12
-        assert "the parameters of Linear are not checked" in " ".join(str(report).split())
-    assert "not checked" not in str(ex.check_grad(torch.nn.Tanh(), x))
+        report = ex.check_grad(f, x, order=2)
+        assert report.passed and report.elements == 12 + 6 + 2 and report.dtype == "float64"
+        assert report.name == "Linear" and report.eps < 1e-4
+    report = ex.check_grad(Wrong(), x)
+    assert {row.argument for row in report.wrong()} == {"parameters.weight"}
+    assert "0.5 everywhere; only in parameters.weight" in report.hint
+    assert ex.check_grad(torch.nn.Tanh(), x).elements == 12
+
+
+def test_a_module_is_left_as_it_was_whatever_happens():
+    class Broken(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.drop = torch.nn.BatchNorm1d(3), torch.nn.Dropout(0.5)
+            self.fails = False
+
+        def forward(self, x):
+            y = self.drop(self.norm(x))
+            if self.fails:
+                raise KeyError("on purpose")
+            return y
+
+    module, x = Broken(), torch.randn(6, 3)
+    module.norm.weight.requires_grad_(False)
+    module.drop.train(), module.norm.eval()
+    state = {name: value.clone() for name, value in module.state_dict().items()}
+    random = torch.random.get_rng_state()
+    for fails in (False, True):
+        module.fails = fails
+        if fails:
+            with pytest.raises(KeyError):
+                ex.check_grad(module, x)
+        else:
+            assert ex.check_grad(module, x)
+        after = module.state_dict()
+        for name, value in state.items():
+            assert torch.equal(after[name], value) and after[name].dtype == value.dtype
+        assert module.drop.training and not module.norm.training
+        assert not module.norm.weight.requires_grad and module.norm.bias.requires_grad
+        assert all(p.grad is None for p in module.parameters()) and x.grad is None
+        assert torch.equal(torch.random.get_rng_state(), random)
+
+
+def test_modules_in_training_mode_are_checked_with_one_draw_and_that_is_said():
+    module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Tanh(), torch.nn.Dropout(0.5))
+    x = torch.randn(6, 4)
+    report = ex.check_grad(module.train(), x)
+    text = " ".join(str(report).split())
+    assert report.passed and "every call draws the same random numbers" in text
+    assert int(module[1].num_batches_tracked) == 0
+    assert "random numbers" not in str(ex.check_grad(module.eval(), x))
+
+
+def test_frozen_parameters_and_single_methods_are_said_not_to_be_checked():
+    layer, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
+    layer.weight.requires_grad_(False)
+    report = ex.check_grad(layer, x)
+    assert report.passed and report.elements == 14 and "not checked: weight" in str(report)
+    layer.double_it = lambda x: layer(x) * 2.0
+
+    class Encoder(torch.nn.Linear):
+        def encode(self, x):
+            return self(x)
+
+    report = ex.check_grad(Encoder(3, 2).encode, x)
+    assert report.elements == 12 and "are not checked, encode being one method" in " ".join(str(report).split())
+
+
+def test_a_module_of_whole_numbers_and_one_without_inputs_are_checked():
+    table = torch.nn.Embedding(5, 3)
+    assert ex.check_grad(table, torch.tensor([0, 2, 2])).elements == 15
+
+    class Alone(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.randn(3))
+
+        def forward(self):
+            return torch.exp(self.w)
+
+    assert ex.check_grad(Alone()).elements == 3
+    tied = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh(), torch.nn.Linear(3, 3))
+    tied[2].weight = tied[0].weight
+    assert ex.check_grad(tied, torch.randn(2, 3)).elements == 6 + 9 + 3 + 3
 
 
 def test_a_torch_function_that_changes_its_input_is_reported():

@@ -219,7 +219,7 @@ def test_what_fit_is_given_by_mistake_is_named_before_the_first_step():
         ("expected a 0-d tensor, got float", {"loss": lambda *a: float(ex.stop_gradient(loss(*a)))}),
         ("the loss is Tensor, expected a function", {"loss": x}),
         (r"key is int: write key=extensor.Key\(0\)", {"key": 0}),
-        ("the loader is list, expected a data.Loader", {"loader": list(loader)}),
+        ("the loader is int, expected a data.Loader or another iterable", {"loader": 3}),
         ("the optimizer is float", {"optimizer": 0.1}),
         ("schedule is float, expected a function: .* the optimiser's lr", {"schedule": 0.1}),
         ("evaluate is Loader, expected a function", {"evaluate": loader}),

@@ -24,7 +24,7 @@ thread_local! {
 /// let x = tensor([4.0, 0.0]);
 /// let error = debug::finite(|| grad(|x| sum(&log(x)?, ..), &x)).unwrap_err();
 /// let text = error.to_string();
-/// assert!(text.starts_with("log: its output is -inf at [1], of finite inputs"), "{text}");
+/// assert!(text.starts_with("log: its output is -inf at [1], from finite inputs"), "{text}");
 /// # Ok::<(), extensor::Error>(())
 /// ```
 pub fn finite<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {

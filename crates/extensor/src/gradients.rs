@@ -27,8 +27,8 @@ fn add_in_place<T: Compute<Wide: Real + Native>>(sum: &mut Tensor, x: &Tensor) -
     let Some(to) = sum.exclusive_slice::<T>() else {
         return false;
     };
-    let place = update::Place { from: None, to };
-    update::update(&update::Rules(update::Sum), place, x.view::<T>(), 1.0, []);
+    let target = update::Target { from: None, to };
+    update::update(&update::Rules(update::Sum), target, x.view::<T>(), 1.0, []);
     true
 }
 

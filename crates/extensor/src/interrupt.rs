@@ -30,7 +30,7 @@ pub fn watch<T>(stop: &dyn Fn() -> bool, f: impl FnOnce() -> Result<T>) -> Resul
 #[inline]
 pub(crate) fn stoppable<T>(op: &'static str, f: impl FnOnce() -> Result<T>) -> Result<T> {
     let run = || {
-        stop::look();
+        stop::check();
         f()
     };
     match stop::caught(run) {

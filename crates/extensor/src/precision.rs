@@ -111,6 +111,11 @@ impl LossScale {
         self.scale
     }
 
+    /// The steps without overflow after which the scale is doubled; 0 if it is fixed.
+    pub fn interval(&self) -> u32 {
+        self.interval
+    }
+
     /// The steps without overflow since the scale last changed.
     pub fn steps(&self) -> u32 {
         self.steps

@@ -6,7 +6,7 @@ mod calculus;
 
 use calculus::derivative;
 use extensor_kernels::interpret;
-use extensor_kernels::program::{Binary, Program, Step, Unary};
+use extensor_kernels::program::{Binary, Instruction, Program, Unary};
 use extensor_kernels::view::View;
 
 fn at(program: &Program, x: &[f64]) -> f64 {
@@ -48,8 +48,8 @@ fn derivatives_of_functions_of_one_number_are_those_of_differences() {
     let positive = positive.map(|f| (f, &[0.2, 0.7][..]));
     let above = [(Acosh, &[1.3, 4.0][..])];
     for (f, points) in anywhere.into_iter().chain(positive).chain(above) {
-        let steps = vec![Step::Variable(0), Step::Unary(f, 0)];
-        let program = Program { variables: 1, steps, result: 1 };
+        let instructions = vec![Instruction::Variable(0), Instruction::Unary(f, 0)];
+        let program = Program { variables: 1, instructions, result: 1 };
         points.iter().for_each(|&x| compare(&format!("{f:?}"), &program, &[x], 3));
     }
 }
@@ -74,8 +74,9 @@ fn derivatives_of_functions_of_two_numbers_are_those_of_differences() {
         NanOr,
     ];
     for f in all {
-        let steps = vec![Step::Variable(0), Step::Variable(1), Step::Binary(f, 0, 1)];
-        let program = Program { variables: 2, steps, result: 2 };
+        let instructions =
+            vec![Instruction::Variable(0), Instruction::Variable(1), Instruction::Binary(f, 0, 1)];
+        let program = Program { variables: 2, instructions, result: 2 };
         for [a, b] in [[0.7, 1.9], [2.3, 0.6], [1.2, -0.8], [-0.9, 1.7], [-2.3, -0.7]] {
             if f != Power || a > 0.0 {
                 compare(&format!("{f:?}"), &program, &[a, b], 2);
@@ -87,8 +88,9 @@ fn derivatives_of_functions_of_two_numbers_are_those_of_differences() {
 #[test]
 fn equal_numbers_share_the_slope_of_the_larger_and_of_the_smaller() {
     for f in [Binary::Maximum, Binary::Minimum] {
-        let steps = vec![Step::Variable(0), Step::Variable(1), Step::Binary(f, 0, 1)];
-        let program = Program { variables: 2, steps, result: 2 };
+        let instructions =
+            vec![Instruction::Variable(0), Instruction::Variable(1), Instruction::Binary(f, 0, 1)];
+        let program = Program { variables: 2, instructions, result: 2 };
         for by in [0, 1] {
             assert_eq!(at(&derivative(&program, by), &[1.0, 3.0, 3.0]), 0.5, "{f:?} by {by}");
         }

@@ -219,7 +219,7 @@ fn kinks_follow_the_specification() {
         gradients("modulo", &[&tensor([7.5]), &tensor([2.0])], &Params::new(), &tensor([2.0]))
             .unwrap();
     assert_eq!((modulo[0].to_f64_vec()[0], modulo[1].to_f64_vec()[0]), (2.0, -6.0));
-    let all = Params::new().with("axes", [0i64]);
+    let all = Params::new().with("axis", [0i64]);
     for (name, sign) in [("max_reduce", 1.0), ("min_reduce", -1.0)] {
         let x = tensor([1.0 * sign, 3.0 * sign, 2.0 * sign, 3.0 * sign]);
         let grads = gradients(name, &[&x], &all, &tensor(1.0)).unwrap();

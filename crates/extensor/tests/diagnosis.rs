@@ -121,3 +121,25 @@ fn what_is_like_nothing_known_is_the_gradient_of_another_function() {
     let text = of_square(|right, x| Ok(right + x.sin()?.multiply(&row)?));
     assert!(text.ends_with("wrong where the index along axis 0 of x is 1"), "{text}");
 }
+
+#[test]
+fn rounding_of_what_cancels_is_no_disagreement_of_the_modes() {
+    // The loss of a trained network: contributions of either sign that nearly cancel, in f32.
+    let x = Key::new(1).normal([400, 2], DType::F32).unwrap();
+    let labels = x.square().unwrap().sum(-1).unwrap().less(&tensor(1f32)).unwrap();
+    let labels = labels.cast(DType::I64).unwrap();
+    let net = extensor::nn::models::Mlp::new(Key::new(2), &[2, 16, 2]).unwrap();
+    let loss = |net: &extensor::nn::models::Mlp, mode: &extensor::nn::Mode| {
+        net.forward(&x, mode)?.logits.cross_entropy(&labels, Reduce::Mean)
+    };
+    let mut trainer = Trainer::new(net, extensor::optim::AdamW::new(0.03)).unwrap();
+    for seed in 0..20 {
+        for _ in 0..20 {
+            trainer.step(loss).unwrap();
+        }
+        let loss = |net: &extensor::nn::models::Mlp| loss(net, &extensor::nn::Mode::Inference);
+        let options = Options { seed, ..Options::named("a trained network") };
+        let report = check_grad(loss, trainer.model(), &options).unwrap();
+        assert!(report.passed(), "{report}");
+    }
+}

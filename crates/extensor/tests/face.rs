@@ -100,7 +100,7 @@ fn axes_stay_only_where_they_are_told_to() -> extensor::Result<()> {
     assert_eq!(x.mean(kept)?.shape(), [3]);
     // By name it is the same call.
     let record = extensor::ops::catalogue::find("sum")?;
-    let params = Params::new().with("axes", [1]).with("keepdims", true);
+    let params = Params::new().with("axis", [1]).with("keepdims", true);
     let named = record.call(&[&x], &params)?.swap_remove(0);
     assert_eq!(named.to_vec::<f64>()?, x.sum(over(1).keepdims(true))?.to_vec::<f64>()?);
     let error = ops::argmax(&x, [0, 1]).unwrap_err().to_string();

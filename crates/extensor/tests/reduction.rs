@@ -29,7 +29,7 @@ const ALL: [&str; 14] = [
 ];
 
 fn axes(list: Option<&[i64]>) -> Params {
-    Params::new().with("axes", list)
+    Params::new().with("axis", list)
 }
 
 fn call(name: &str, x: &Tensor, params: &Params) -> Result<Tensor> {

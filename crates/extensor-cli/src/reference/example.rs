@@ -4,7 +4,7 @@
 use extensor::check::suite::samples;
 use extensor::ops::operation::{apply, backward, input_name};
 use extensor::ops::params::{Params, Value};
-use extensor::ops::record::{Count, Record};
+use extensor::ops::record::{Argument, Count, Kind, Record};
 use extensor::ops::samples::Sample;
 use extensor::{DType, Result, Tensor};
 
@@ -145,9 +145,9 @@ impl Example {
             plain(source.signature)?;
             lines.push(String::new());
             lines.push(format!("let grad_output = tensor({});", rust_literal(&cotangents[0])));
-            let arguments = backward_arguments(record).into_iter().map(|name| match name {
-                "output" => "&y".to_string(),
-                name => format!("&{name}"),
+            let arguments = backward_arguments(record).iter().map(|argument| match argument.kind {
+                Kind::Output => "&y".to_string(),
+                _ => format!("&{}", argument.name),
             });
             let arguments = arguments.collect::<Vec<_>>().join(", ");
             let by: Vec<&String> =
@@ -181,30 +181,25 @@ impl Example {
         if absent.clone().any(|input| input.differentiable) {
             return None;
         }
-        let auxiliary = auxiliary_names(record);
+        let input =
+            |name: &str| names.get(record.inputs.iter().position(|input| input.name == name)?);
         let mut arguments = Vec::new();
-        for name in backward_arguments(record) {
-            let input = record.inputs.iter().position(|i| i.name == name);
-            let shape_of = name
-                .strip_suffix("_shape")
-                .map(|n| record.inputs.iter().position(|i| i.name == n).unwrap_or(0));
-            arguments.push(match name {
-                "grad_output" => "grad_output".to_string(),
-                "output" => format!("{name}=y"),
-                "input_dtype" => format!("{name}={}.dtype", names[0]),
-                _ if let Some(i) = input => match names.get(i) {
+        for &Argument { name, kind } in backward_arguments(record) {
+            arguments.push(match kind {
+                Kind::GradOutput => name.to_string(),
+                Kind::Output => format!("{name}=y"),
+                Kind::Auxiliary => format!("{name}={name}"),
+                Kind::DType(of) => format!("{name}={}.dtype", input(of)?),
+                Kind::Shape(of) => format!("{name}={}.shape", input(of)?),
+                Kind::Input => match input(name) {
                     Some(given) => format!("{name}={given}"),
                     None => continue,
                 },
-                _ if auxiliary.contains(&name) => format!("{name}={name}"),
-                _ if record.params.iter().any(|p| p.name == name) => {
-                    match self.params.iter().find(|(n, _)| *n == name) {
-                        Some((_, value)) => format!("{name}={}", python_value(value)),
-                        None => continue,
-                    }
-                }
-                _ if let Some(i) = shape_of => format!("{name}={}.shape", names[i]),
-                _ => return None,
+                Kind::Parameter => match self.params.iter().find(|(n, _)| *n == name) {
+                    Some((_, value)) => format!("{name}={}", python_value(value)),
+                    None => continue,
+                },
+                Kind::GradOutputs | Kind::Sizes => return None,
             });
         }
         Some(format!("ops.{}({})", super::facts::backward_name(record), arguments.join(", ")))
@@ -212,28 +207,19 @@ impl Example {
 }
 
 /// What the explicit backward function asks for, in order.
-pub fn backward_arguments(record: &'static Record) -> Vec<&'static str> {
-    let arguments =
-        record.backward.split_once('(').map_or("", |(_, rest)| rest.trim_end_matches(')'));
-    let names = arguments.split(',').map(|n| n.trim().trim_matches(['[', ']']));
-    names.filter(|n| !n.is_empty()).collect()
+pub fn backward_arguments(record: &'static Record) -> &'static [Argument] {
+    record.backward.map_or(&[], |signature| signature.arguments)
 }
 
 /// Whether there may be any number of results.
 fn many_results(record: &'static Record) -> bool {
-    backward_arguments(record).contains(&"grad_outputs")
+    backward_arguments(record).iter().any(|argument| argument.kind == Kind::GradOutputs)
 }
 
-/// The auxiliary outputs that the backward function asks for: what is neither an input, nor a
-/// parameter, nor made of those.
+/// The auxiliary outputs that the backward function asks for.
 fn auxiliary_names(record: &'static Record) -> Vec<&'static str> {
-    let known = |name: &&str| {
-        matches!(*name, "grad_output" | "grad_outputs" | "output" | "input_dtype" | "sizes")
-            || name.ends_with("_shape")
-            || record.inputs.iter().any(|i| i.name == *name)
-            || record.params.iter().any(|p| p.name == *name)
-    };
-    backward_arguments(record).into_iter().filter(|n| !known(n)).collect()
+    let arguments = backward_arguments(record).iter();
+    arguments.filter(|a| a.kind == Kind::Auxiliary).map(|a| a.name).collect()
 }
 
 /// The first sample that is worth printing: a few numbers with nothing special about them and nothing

@@ -256,16 +256,10 @@ fn differentiated(
     // What the explicit backward function takes is what is read.
     let mut read: Vec<(String, &Tensor)> =
         given.iter().map(|g| ("grad_output".to_string(), *g)).collect();
-    let arguments = backward_arguments(record);
-    read.extend(
-        names.iter().cloned().zip(inputs).filter(|(name, _)| arguments.contains(&name.as_str())),
-    );
+    let takes = |name: &str| backward_arguments(record).iter().any(|a| a.name == name);
+    read.extend(names.iter().cloned().zip(inputs).filter(|(name, _)| takes(name)));
     for (k, y) in outputs.iter().enumerate() {
-        let asked = if k < results {
-            arguments.contains(&"output")
-        } else {
-            record.needs.output(k, results)
-        };
+        let asked = if k < results { takes("output") } else { record.needs.output(k, results) };
         if asked {
             read.push((output_name(record, k, outputs.len()), y));
         }

@@ -1,6 +1,6 @@
 //! The page of an operation, as Markdown.
 
-use super::example::{Example, backward_arguments};
+use super::example::Example;
 use super::facts::{self, Cost, Traffic};
 use super::{Checked, latex, picture};
 use extensor::check::suite::samples;
@@ -127,11 +127,7 @@ fn signatures(record: &'static Record) -> String {
     rust.extend(sources.backward.map(|source| wrapped(source.signature)));
     let mut made = format!("## Signatures\n\n```rs\n{}\n```\n\n", rust.join("\n\n"));
     let mut python = vec![format!("ops.{}", python_signature(record))];
-    let name = facts::backward_name(record);
-    if !name.is_empty() {
-        let arguments = backward_arguments(record).join(", ");
-        python.push(format!("ops.{name}({arguments})"));
-    }
+    python.extend(record.backward.map(|signature| format!("ops.{signature}")));
     let _ = write!(made, "```py\n{}\n```\n\n", python.join("\n"));
     made
 }

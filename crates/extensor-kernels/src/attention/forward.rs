@@ -32,7 +32,7 @@ impl<W: Wide> Kernel for Weigh<'_, W> {
             let before = largest[row];
             let most = before.maximum(W::largest(scores));
             largest[row] = most;
-            // Nothing to look at so far: all scores are −∞, and all weights 0.
+            // Nothing to attend to so far: all scores are −∞, and all weights 0.
             let shift = if most == lowest { W::nearest(0.0) } else { most };
             let mut j = 0;
             while j < keys {

@@ -46,7 +46,7 @@ macro_rules! wide {
 }
 wide!(f32, f64);
 
-/// Who may look at whom: query `i` of head `h` at key `j` where the byte at
+/// Who may attend to whom: query `i` of head `h` to key `j` where the byte at
 /// `offsets[h] + i * row_stride + j * col_stride` is not 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Mask<'a> {
@@ -75,7 +75,7 @@ pub struct Attention<'a, W> {
     pub value_width: usize,
     /// What the products of queries and keys are multiplied by.
     pub scale: f64,
-    /// Whether query `i` looks at the keys up to `i` alone.
+    /// Whether query `i` attends to the keys up to `i` alone.
     pub causal: bool,
     /// Whether some keys are hidden from some queries.
     pub mask: Option<Mask<'a>>,
@@ -130,7 +130,7 @@ impl<W: Wide> Attention<'_, W> {
         par::parallel_for(tasks, &|i| par::with_threads(1, || task(i)));
     }
 
-    /// The keys of block number `at`, up to the last that any of the queries looks at.
+    /// The keys of block number `at`, up to the last that any of the queries attends to.
     fn keys_of(&self, queries: &Range<usize>, at: usize) -> Range<usize> {
         let keys = block(at, KEYS, self.keys);
         if self.causal { keys.start..keys.end.min(queries.end) } else { keys }
@@ -186,7 +186,7 @@ fn rows<W>(data: &[W], width: usize) -> Matrix<'_, W> {
 }
 
 /// The averages and the logarithms of the sums of exponentials of scores, one for each query: 0 and
-/// −∞ where a query may look at nothing.
+/// −∞ where a query may attend to nothing.
 ///
 /// # Panics
 /// If an array has the wrong length, or the mask reaches outside its slice.

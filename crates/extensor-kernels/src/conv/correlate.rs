@@ -282,7 +282,7 @@ impl<T: Element> Correlation<'_, T> {
     }
 }
 
-/// Writes rows of a phase to their places, from the first one's row of the plane on.
+/// Writes rows of a phase to where they belong, from the first one's row of the plane on.
 pub(super) fn scatter<T: Copy>(
     numbers: &[T],
     y: &Lattice,

@@ -33,7 +33,7 @@ pub(super) struct Strips {
     row: usize,
     /// Rows of positions for which there is room.
     pub together: usize,
-    /// Rows that the taps of one position are spread over.
+    /// Rows that the taps of one position span.
     reach: usize,
     /// Where each tap's number for the first position is.
     pub taps: Vec<usize>,
@@ -160,7 +160,7 @@ impl<R: Real> Work<R> for Framed<'_, R> {
                 let lanes = S::LANES as isize;
                 let low = (-column).clamp(0, lanes) as usize;
                 let high = (width as isize - column).clamp(0, lanes) as usize;
-                // SAFETY: only numbers of the plane are read and only places of the strip written;
+                // SAFETY: only numbers of the plane are read and only elements of the strip written;
                 // `dispatch` chose `S`.
                 unsafe {
                     let numbers = if inside && low < high {
@@ -351,13 +351,13 @@ unsafe fn tiles_of<S: Simd, const N: usize, const TILES: usize>(
     // SAFETY: the caller's promise; the rows of all planes are this call's to write.
     unsafe {
         let mut from = [all.strip.as_ptr(); TILES];
-        let mut place = [(0, 0); TILES];
+        let mut position = [(0, 0); TILES];
         for i in 0..TILES {
             // Where there is none left, the first is computed again and not written.
             let tile = if i < tiles { first + i } else { first };
             let (row, column) = (tile / across, tile % across * S::LANES);
             from[i] = from[i].add(row * all.next_row + column);
-            place[i] = (row * all.columns + column, (all.columns - column).min(S::LANES));
+            position[i] = (row * all.columns + column, (all.columns - column).min(S::LANES));
         }
         let mut sums = [[S::zero(); TILES]; N];
         for p in 0..N {
@@ -385,7 +385,7 @@ unsafe fn tiles_of<S: Simd, const N: usize, const TILES: usize>(
         for p in 0..N {
             let to = all.to.add((plane + p) * all.apart);
             for i in 0..TILES {
-                let (at, count) = place[i];
+                let (at, count) = position[i];
                 if i >= tiles {
                     // Computed a second time.
                 } else if count == S::LANES {

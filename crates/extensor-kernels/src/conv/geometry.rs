@@ -44,7 +44,7 @@ impl Axis {
         axis.with_output(output)
     }
 
-    /// The axis of the image onto which windows at `output` positions spread: what [`over`] gives
+    /// The axis of the image onto which windows at `output` positions scatter: what [`over`] gives
     /// `output` positions for, and `more` elements at its end. `None` as for [`over`], or if there
     /// would be fewer than no elements.
     ///
@@ -214,7 +214,7 @@ impl Lattice {
         found
     }
 
-    /// Of the positions `0..count`, those for which an element that `at` places before position 0's
+    /// Of the positions `0..count`, those for which an element that is `at` before position 0's
     /// exists in an axis of `size`.
     pub(super) fn inside(&self, at: isize, size: usize) -> std::ops::Range<usize> {
         let step = self.read_step as isize;

@@ -63,7 +63,7 @@ impl<T: Element> Source<T::Acc> for Patches<'_, T> {
 impl<T: Element> Source<T::Acc> for Turned<'_, T> {
     fn pack(&self, lanes: Range<usize>, depth: Range<usize>, panels: Panels, out: &mut [T::Acc]) {
         // Lanes one after the other are, seen from the side, one panel of all depths.
-        assert!(panels.width == 1 && panels.pad == 1, "turned patches are a left operand");
+        assert!(panels.width == 1 && panels.pad == 1, "transposed patches are a left operand");
         let panels = Panels { width: depth.len().max(1), pad: 1 };
         self.0.fill(depth, lanes, panels, out);
     }

@@ -24,7 +24,7 @@ fn numbers(len: usize, seed: usize) -> Vec<f64> {
     (0..len).map(|i| ((i * 7919 + seed * 104_729) % 1009 % 7) as f64 - 3.0).collect()
 }
 
-/// Calls `visit` with the places of `x`, `weight` and `y` of every product.
+/// Calls `visit` with the indices of `x`, `weight` and `y` of every product.
 fn products(g: &Geometry, mut visit: impl FnMut(usize, usize, usize)) {
     let seen = |axis: &Axis, o: usize, t: usize| {
         (o * axis.stride + t * axis.dilation)

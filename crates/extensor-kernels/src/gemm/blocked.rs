@@ -213,7 +213,7 @@ impl<R: Real> Block<R> {
         let each = |tasks: usize, task: &(dyn Fn(usize) + Sync)| {
             if threads == 1 {
                 for i in 0..tasks {
-                    stop::look();
+                    stop::check();
                     task(i);
                 }
             } else {
@@ -289,7 +289,7 @@ impl<R: Real> Block<R> {
         scratch::with(b_room + a_room, |room: &mut [R]| {
             let (packed, own) = room.split_at_mut(b_room);
             for p in (0..k).step_by(stretch) {
-                stop::look();
+                stop::check();
                 let depth = stretch.min(k - p);
                 let first = self.cols.start + cols.start;
                 let from = self.depth.start + p;
@@ -367,7 +367,7 @@ impl<R: Real> Work<R> for Patch<R> {
         // A tile whose columns are not adjacent in C is computed here.
         let mut aside = [R::ZERO; MAX_ROWS * WIDTH * 16];
         for i in (0..self.rows).step_by(self.height) {
-            stop::look();
+            stop::check();
             let rows = self.height.min(self.rows - i);
             let a = self.a.first.wrapping_offset(i as isize * self.a.row);
             let next_a = a.wrapping_offset(rows as isize * self.a.row);

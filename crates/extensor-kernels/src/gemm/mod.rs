@@ -315,7 +315,7 @@ pub fn matmul_batched<T: Element>(
     if threads == 1 || work.saturating_mul(batch) < PARALLEL_BATCH {
         par::with_threads(1, || {
             (0..batch).for_each(|i| {
-                stop::look();
+                stop::check();
                 one(i);
             });
         });

@@ -304,7 +304,7 @@ impl<T: Element> Part<T> {
         }
     }
 
-    /// Depths adjacent in memory: squares are turned in registers. The last square of lanes
+    /// Depths adjacent in memory: squares are transposed in registers. The last square of lanes
     /// overlaps the one before rather than being a smaller one.
     #[inline(always)]
     unsafe fn transpose<S: Simd<T = T::Acc>>(&self) {
@@ -312,7 +312,7 @@ impl<T: Element> Part<T> {
         while lane < self.lanes {
             let start = lane.min(self.lanes - S::BLOCK);
             let mut p = 0;
-            // SAFETY: `start + BLOCK <= lanes`; squares are turned while as many depths are left,
+            // SAFETY: `start + BLOCK <= lanes`; squares are transposed while as many depths are left,
             // the rest is picked.
             unsafe {
                 let from = self.from.offset(start as isize * self.lane_stride);

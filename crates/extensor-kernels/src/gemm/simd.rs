@@ -26,7 +26,7 @@ pub unsafe trait Simd: Copy + 'static {
     /// Rows of the largest register tile, which is three registers wide: as many accumulators as
     /// there are registers, less those that hold the operands.
     const ROWS: usize;
-    /// The side of the square that [`transpose`](Self::transpose) turns.
+    /// The side of the square that [`transpose`](Self::transpose) takes.
     const BLOCK: usize;
 
     /// Runs `work` with these vectors as a function of its own, not inlined into the caller: the

@@ -155,7 +155,7 @@ impl<W: Wide> Forward<'_, W> {
         for piece in 0..group.shape.pieces {
             let at = group.piece(piece);
             let x = &group.x[at.clone()];
-            // SAFETY: `x` lies at this place in an array as long as the results', and no two groups
+            // SAFETY: `x` lies at this position in an array as long as the results', and no two groups
             // share a piece.
             let y = unsafe { y.part(at.start, at.end) };
             let channel = group.shape.channel(group.group, piece);
@@ -196,9 +196,9 @@ where
     let out = Shared::new(&mut found);
     let note = |group: usize, found: Moments<T::Wide>| {
         let (mean, variance, slope) = (found.mean, found.variance, found.line.exact.slope);
-        // SAFETY: every group has a place of its own.
-        let place = unsafe { out.part(group, group + 1) };
-        place[0] = Found { mean, variance, slope };
+        // SAFETY: every group has an element of its own.
+        let own = unsafe { out.part(group, group + 1) };
+        own[0] = Found { mean, variance, slope };
     };
     let piece_step = shape.piece_step;
     if let (Some(x), Some(y)) = (T::as_wide(x), T::as_wide_mut(y)) {

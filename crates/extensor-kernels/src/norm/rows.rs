@@ -232,7 +232,7 @@ impl<W: Wide> Kernel for PullAll<'_, '_, W> {
             let mut i = start;
             while i < end {
                 // All is read before anything is written: the compiler need not ask which of six
-                // rows overlap, nor the machine, to which those that lie at the same place in their
+                // rows overlap, nor the machine, to which those that lie at the same offset in their
                 // pages look as if they did.
                 let stop = if i + STRIP <= end { i + STRIP } else { i + 1 };
                 let (mut pulls, mut products, mut sums) =

@@ -157,10 +157,10 @@ fn tree(lanes: &[f64; LANES]) -> f64 {
 #[inline(always)]
 pub(super) fn ask_ahead<W, const TO_WRITE: bool>(x: &[W], i: usize, ahead: usize) {
     if ahead > 0 {
-        let place = x.as_ptr().wrapping_add(i + ahead).cast::<u8>();
-        stream::ask::<TO_WRITE>(place);
+        let address = x.as_ptr().wrapping_add(i + ahead).cast::<u8>();
+        stream::ask::<TO_WRITE>(address);
         if size_of::<W>() > 4 {
-            stream::ask::<TO_WRITE>(place.wrapping_add(64));
+            stream::ask::<TO_WRITE>(address.wrapping_add(64));
         }
     }
 }

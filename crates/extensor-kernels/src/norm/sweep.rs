@@ -1,4 +1,4 @@
-//! The sums over a long row of `f32`, but for its mean, in one look at it.
+//! The sums over a long row of `f32`, but for its mean, in one pass over it.
 //!
 //! The mean is made of sums in `f64`: near it a normalised number is nothing but the difference.
 //! For the rest numbers are taken relative to the rounded mean, so that squares and products in the
@@ -195,7 +195,7 @@ fn judge<W: Wide>(mean: f64, squares: f64, shift: f64, n: f64, eps: f64) -> Opti
     (near && inside).then(|| settle(mean, 0.0, variance, deviation, 1.0))
 }
 
-/// The moments of a row, if one look is enough.
+/// The moments of a row, if one pass is enough.
 pub(super) fn moments<W: Wide>(
     x: &[W],
     centred: bool,
@@ -208,7 +208,7 @@ pub(super) fn moments<W: Wide>(
     judge(mean, squares, mean - pivot.into(), x.len() as f64, eps)
 }
 
-/// The line of a row, `Σ g·gamma` and `Σ g·gamma·x̂`, if one look is enough.
+/// The line of a row, `Σ g·gamma` and `Σ g·gamma·x̂`, if one pass is enough.
 pub(super) fn pulled<W: Wide>(
     [x, g, gamma]: [&[W]; 3],
     centred: bool,

@@ -170,7 +170,7 @@ impl Job {
                 done = self.wake.wait(done).unwrap_or_else(|e| e.into_inner());
                 continue;
             }
-            // A helper's task may be long and look too: ask for it, since helpers do not.
+            // A helper's task may be long and check too: ask for it, since helpers do not.
             drop(done);
             stop::is_wanted();
             done = self.done.lock().unwrap_or_else(|e| e.into_inner());

@@ -1,6 +1,6 @@
 //! The helpers: threads that wait for work, and how it reaches them.
 //!
-//! A helper that has nothing to do looks at a place of its own, into which a caller puts a job: fifteen
+//! A helper that has nothing to do watches a slot of its own, into which a caller puts a job: fifteen
 //! threads that want the same lock take longer to get it in turn than small work takes. A job that
 //! finds too few helpers free is put in a queue, where helpers look when they are done with another.
 
@@ -26,7 +26,7 @@ thread_local! {
 #[repr(align(64))]
 pub(super) struct Helper {
     /// A state, or a job that it was given and has not seen yet.
-    place: AtomicPtr<Job>,
+    slot: AtomicPtr<Job>,
     thread: OnceLock<Thread>,
 }
 
@@ -47,7 +47,7 @@ struct Pool {
 }
 
 static POOL: Pool = Pool {
-    helpers: [const { Helper { place: AtomicPtr::new(BUSY), thread: OnceLock::new() } };
+    helpers: [const { Helper { slot: AtomicPtr::new(BUSY), thread: OnceLock::new() } };
         MAX_THREADS],
     count: AtomicUsize::new(0),
     adding: Mutex::new(()),
@@ -106,12 +106,12 @@ fn add(wanted: usize) {
 impl Helper {
     /// Gives it a job, if it has none: whether it sleeps.
     fn give(&self, job: &Arc<Job>) -> Option<bool> {
-        let state = self.place.load(Ordering::Relaxed);
+        let state = self.slot.load(Ordering::Relaxed);
         if state != IDLE && state != ASLEEP {
             return None;
         }
         let given = Arc::into_raw(job.clone()).cast_mut();
-        match self.place.compare_exchange(state, given, Ordering::AcqRel, Ordering::Relaxed) {
+        match self.slot.compare_exchange(state, given, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => Some(state == ASLEEP),
             Err(_) => {
                 // SAFETY: from `into_raw` above, and nobody has seen it.
@@ -144,20 +144,20 @@ impl Helper {
             if let Some(job) = queued() {
                 return job;
             }
-            self.place.store(IDLE, Ordering::Release);
+            self.slot.store(IDLE, Ordering::Release);
             let mut looks = 0;
-            while self.place.load(Ordering::Relaxed) == IDLE
+            while self.slot.load(Ordering::Relaxed) == IDLE
                 && POOL.queued.load(Ordering::Relaxed) == 0
             {
                 looks += 1;
                 if looks > LOOKS && self.becomes(IDLE, ASLEEP) {
-                    while self.place.load(Ordering::Relaxed) == ASLEEP {
+                    while self.slot.load(Ordering::Relaxed) == ASLEEP {
                         std::thread::park();
                     }
                 }
                 super::pause(looks);
             }
-            let given = self.place.swap(BUSY, Ordering::Acquire);
+            let given = self.slot.swap(BUSY, Ordering::Acquire);
             if given != IDLE {
                 // SAFETY: a state other than these is an address from `into_raw`, which is taken out
                 // once; only this thread puts a state in.
@@ -167,7 +167,7 @@ impl Helper {
     }
 
     fn becomes(&self, from: *mut Job, to: *mut Job) -> bool {
-        self.place.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.slot.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 

@@ -66,7 +66,7 @@ fn rows<T: Compute>(
             let mut start = 0;
             let mut found = None;
             while found.is_none() && start < each {
-                stop::look();
+                stop::check();
                 let len = PACK.min(each - start);
                 let values = room.read(&x, k * each + start, len);
                 found = values.iter().position(|&v| hit(v, best[k]));
@@ -102,7 +102,7 @@ fn columns<T: Compute>(
             out.fill(0);
             // Backwards, so that the first one is what remains.
             for row in (0..each).rev() {
-                stop::look();
+                stop::check();
                 let values = room.read(&x, row * results + start, end - start);
                 for ((out, &v), &best) in out.iter_mut().zip(values).zip(&best[start..end]) {
                     *out = if hit(v, best) { row as i64 } else { *out };

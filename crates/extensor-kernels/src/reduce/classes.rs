@@ -166,13 +166,13 @@ impl<W: RowSums> Row<W, 2, 0> for Losses<'_> {
             let top = W::largest(x);
             let log = Real::log(W::exponentials(x, top));
             let largest: f64 = top.into();
-            let spread = if self.smoothing == 0.0 { 0.0 } else { distances(x, largest) / n };
+            let uniform = if self.smoothing == 0.0 { 0.0 } else { distances(x, largest) / n };
             if weights.is_empty() {
                 let own = largest - x[self.classes[row] as usize].into();
-                smoothed(self.smoothing, own, spread) + log
+                smoothed(self.smoothing, own, uniform) + log
             } else {
                 let (far, whole) = weighted(x, weights, largest);
-                smoothed(self.smoothing, far, spread) + log * smoothed(self.smoothing, whole, 1.0)
+                smoothed(self.smoothing, far, uniform) + log * smoothed(self.smoothing, whole, 1.0)
             }
         };
         // SAFETY: every row has one number of the losses to itself.
@@ -251,9 +251,9 @@ impl<W: RowSums> Row<W, 3, 2> for Gradients<'_> {
             let k = self.classes[row] as usize;
             // The row's own class in f64: p less its target, or what is left of both.
             let own: f64 = dx[k].into();
-            let spread = smoothing - smoothing / n as f64;
+            let uniform = smoothing - smoothing / n as f64;
             let apart = if own + own > sum {
-                spread - (sum - own) / sum
+                uniform - (sum - own) / sum
             } else {
                 own / sum - (1.0 - smoothing + smoothing / n as f64)
             };

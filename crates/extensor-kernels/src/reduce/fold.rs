@@ -5,14 +5,14 @@ use super::{CHUNK, Fold, LANES, LONG, PACK, SEQUENCE, lanes, reduce};
 use crate::isa::{Kernel, dispatch, dispatch_narrow};
 use crate::native::{Compute, Native};
 use crate::number::Number;
-use crate::stream::Places;
+use crate::stream::Cursors;
 use crate::view::View;
 use half::{bf16, f16};
 use std::marker::PhantomData;
 use std::num::Wrapping;
 
 /// What a fold does with single numbers.
-pub(super) trait Step {
+pub(super) trait Accumulate {
     /// The numbers.
     type In: Native;
     /// What they are folded into.
@@ -37,21 +37,21 @@ pub(super) trait Step {
     }
 }
 
-/// A [`Step`] as a [`Fold`].
+/// An [`Accumulate`] as a [`Fold`].
 pub(super) struct Folds<S>(pub S);
 
-struct Rows<'a, S: Step> {
+struct Rows<'a, S: Accumulate> {
     x: &'a [S::In],
     n: usize,
     params: &'a [S::Param],
     out: &'a mut [S::Acc],
 }
 
-/// Turns by which each place is behind the one before: places that move at one distance from each
+/// Turns by which each cursor is behind the one before: cursors that move at one distance from each
 /// other, a power of two, would all want the same few sets of the caches.
 const BEHIND: usize = 2;
 
-impl<S: Step> Kernel for Rows<'_, S> {
+impl<S: Accumulate> Kernel for Rows<'_, S> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -59,9 +59,9 @@ impl<S: Step> Kernel for Rows<'_, S> {
         assert!(n > 0 && n <= CHUNK && x.len() == n * out.len() && params.len() == out.len());
         let mut row = 0;
         if S::CHEAP && n >= LONG && x.len() > PACK {
-            let places = Places::here();
-            row = out.len() / places.count * places.count;
-            in_places::<S>(places, &x[..row * n], n, &params[..row], &mut out[..row]);
+            let cursors = Cursors::here();
+            row = out.len() / cursors.count * cursors.count;
+            at_cursors::<S>(cursors, &x[..row * n], n, &params[..row], &mut out[..row]);
         }
         while row < out.len() {
             let (x, param) = (&x[row * n..(row + 1) * n], params[row]);
@@ -83,7 +83,7 @@ impl<S: Step> Kernel for Rows<'_, S> {
 
 /// Folds a chunk in interleaved lanes.
 #[inline(always)]
-pub(super) fn in_lanes<S: Step>(x: &[S::In], param: S::Param) -> S::Acc {
+pub(super) fn in_lanes<S: Accumulate>(x: &[S::In], param: S::Param) -> S::Acc {
     let mut acc = [S::START; LANES];
     let width = unknown(lanes(x.len()));
     let acc = &mut acc[..width];
@@ -104,23 +104,23 @@ fn unknown(lanes: usize) -> usize {
 #[repr(align(64))]
 struct Lanes<A>([A; LANES]);
 
-/// Rows of `n` numbers, each as [`in_lanes`] folds it, the same number of them at every place.
+/// Rows of `n` numbers, each as [`in_lanes`] folds it, the same number of them at every cursor.
 #[inline(always)]
-fn in_places<S: Step>(
-    places: Places,
+fn at_cursors<S: Accumulate>(
+    cursors: Cursors,
     x: &[S::In],
     n: usize,
     params: &[S::Param],
     out: &mut [S::Acc],
 ) {
-    let count = places.count.min(Places::MOST);
+    let count = cursors.count.min(Cursors::MOST);
     let each = out.len() / count;
-    let mut lanes = [Lanes([S::START; LANES]); Places::MOST];
+    let mut lanes = [Lanes([S::START; LANES]); Cursors::MOST];
     let width = unknown(LANES);
-    // The row and the group in it that each place has come to.
-    let mut at = [(0, 0); Places::MOST];
+    // The row and the group in it that each cursor has come to.
+    let mut at = [(0, 0); Cursors::MOST];
     let whole = n / LANES;
-    let turns = each * whole.div_ceil(places.turn) + (count - 1) * BEHIND;
+    let turns = each * whole.div_ceil(cursors.batch) + (count - 1) * BEHIND;
     let mut turn = 0;
     while turn < turns {
         let mut p = 0;
@@ -129,8 +129,8 @@ fn in_places<S: Step>(
             if row < each {
                 let row = p * each + row;
                 let x = &x[row * n + g * LANES..(row + 1) * n];
-                let some = places.turn.min(whole - g);
-                places.ask(x.as_ptr(), some * LANES);
+                let some = cursors.batch.min(whole - g);
+                cursors.ask(x.as_ptr(), some * LANES);
                 groups::<S>(x, some, params[row], &mut lanes[p].0[..width]);
                 at[p].1 += some;
                 if g + some == whole {
@@ -148,7 +148,7 @@ fn in_places<S: Step>(
 
 /// Folds `count` groups of numbers, one for each lane.
 #[inline(always)]
-fn groups<S: Step>(x: &[S::In], count: usize, param: S::Param, lanes: &mut [S::Acc]) {
+fn groups<S: Accumulate>(x: &[S::In], count: usize, param: S::Param, lanes: &mut [S::Acc]) {
     let len = lanes.len();
     if len == LANES && S::in_registers(&x[..count * len], lanes) {
         return;
@@ -190,7 +190,7 @@ fn groups<S: Step>(x: &[S::In], count: usize, param: S::Param, lanes: &mut [S::A
 
 /// The last numbers of a row, and the lanes in one.
 #[inline(always)]
-fn finish_lanes<S: Step>(lanes: &mut [S::Acc], rest: &[S::In], param: S::Param) -> S::Acc {
+fn finish_lanes<S: Accumulate>(lanes: &mut [S::Acc], rest: &[S::In], param: S::Param) -> S::Acc {
     let mut l = 0;
     while l < rest.len() {
         lanes[l] = S::step(lanes[l], rest[l], param);
@@ -208,7 +208,7 @@ fn finish_lanes<S: Step>(lanes: &mut [S::Acc], rest: &[S::In], param: S::Param) 
     lanes[0]
 }
 
-struct Columns<'a, S: Step> {
+struct Columns<'a, S: Accumulate> {
     x: &'a [S::In],
     stride: usize,
     count: usize,
@@ -216,7 +216,7 @@ struct Columns<'a, S: Step> {
     acc: &'a mut [S::Acc],
 }
 
-impl<S: Step> Kernel for Columns<'_, S> {
+impl<S: Accumulate> Kernel for Columns<'_, S> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -252,12 +252,12 @@ impl<S: Step> Kernel for Columns<'_, S> {
     }
 }
 
-struct Join<'a, S: Step> {
+struct Join<'a, S: Accumulate> {
     acc: &'a mut [S::Acc],
     other: &'a [S::Acc],
 }
 
-impl<S: Step> Kernel for Join<'_, S> {
+impl<S: Accumulate> Kernel for Join<'_, S> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -271,7 +271,7 @@ impl<S: Step> Kernel for Join<'_, S> {
     }
 }
 
-impl<S: Step + Sync> Fold<S::In, S::Acc, S::Param> for Folds<S> {
+impl<S: Accumulate + Sync> Fold<S::In, S::Acc, S::Param> for Folds<S> {
     fn start(&self) -> S::Acc {
         S::START
     }
@@ -306,7 +306,7 @@ struct Smallest<I>(PhantomData<I>);
 
 macro_rules! arithmetic_steps {
     ($wide:literal: $($in:ty => $acc:ty = $zero:expr, $one:expr;)*) => {$(
-        impl Step for Sum<$in, $acc> {
+        impl Accumulate for Sum<$in, $acc> {
             type In = $in;
             type Acc = $acc;
             type Param = ();
@@ -326,7 +326,7 @@ macro_rules! arithmetic_steps {
                 <$in as Registers<$acc>>::add_groups(x, lanes)
             }
         }
-        impl Step for Product<$in, $acc> {
+        impl Accumulate for Product<$in, $acc> {
             type In = $in;
             type Acc = $acc;
             type Param = ();
@@ -354,7 +354,7 @@ arithmetic_steps!(false:
 
 macro_rules! extreme_steps {
     ($wide:literal: $($t:ty = $least:expr, $most:expr;)*) => {$(
-        impl Step for Largest<$t> {
+        impl Accumulate for Largest<$t> {
             type In = $t;
             type Acc = $t;
             type Param = ();
@@ -370,7 +370,7 @@ macro_rules! extreme_steps {
                 Number::maximum(a, b)
             }
         }
-        impl Step for Smallest<$t> {
+        impl Accumulate for Smallest<$t> {
             type In = $t;
             type Acc = $t;
             type Param = ();
@@ -537,15 +537,15 @@ pub(super) fn no_params(results: usize) -> Vec<()> {
 mod tests {
     use super::*;
 
-    /// Reads at these places, whatever the machine.
-    struct Together<'a>(Places, &'a [f32], usize, &'a mut [f64]);
+    /// Reads at these cursors, whatever the machine.
+    struct Together<'a>(Cursors, &'a [f32], usize, &'a mut [f64]);
 
     impl Kernel for Together<'_> {
         type Output = ();
         #[inline(always)]
         fn run(self) {
-            let Together(places, x, n, out) = self;
-            in_places::<Sum<f32, f64>>(places, x, n, &no_params(out.len()), out);
+            let Together(cursors, x, n, out) = self;
+            at_cursors::<Sum<f32, f64>>(cursors, x, n, &no_params(out.len()), out);
         }
     }
 
@@ -566,15 +566,15 @@ mod tests {
                 for (k, of_all) in all.iter().enumerate() {
                     assert_eq!(of_all.to_bits(), alone(k), "{k} of {rows} × {n}");
                 }
-                for places in [Places::MANY, Places::SOME] {
-                    if rows % places.count == 0 {
+                for cursors in [Cursors::MANY, Cursors::SOME] {
+                    if rows % cursors.count == 0 {
                         all.fill(f64::NAN);
-                        dispatch(Together(places, x, n, &mut all));
+                        dispatch(Together(cursors, x, n, &mut all));
                         for (k, of_all) in all.iter().enumerate() {
                             assert_eq!(
                                 of_all.to_bits(),
                                 alone(k),
-                                "{k} of {rows} × {n}, {places:?}"
+                                "{k} of {rows} × {n}, {cursors:?}"
                             );
                         }
                     }

@@ -31,7 +31,7 @@ pub use ties::{TieShares, extreme_gradient, ties_follow};
 use crate::native::{Compute, Native};
 use crate::par::{Shared, parallel_for, share, threads};
 use crate::stop;
-use crate::stream::Places;
+use crate::stream::Cursors;
 use crate::view::{Gather, View, merged};
 use smallvec::SmallVec;
 
@@ -51,7 +51,7 @@ const PACK: usize = 4096;
 const NARROW: usize = PACK / LANES;
 /// Results that are folded side by side where there are more.
 const BLOCK: usize = 512;
-/// From so many bytes on numbers come from memory, not from a cache, and are read at several places
+/// From so many bytes on numbers come from memory, not from a cache, and are read at several positions
 /// at once: a core can have more memory under way than one stream, which stops at every page, asks for.
 const PAST: usize = 24 << 20;
 /// Numbers that are read in this way by one task at most, and what is left to share of the rest.
@@ -84,7 +84,7 @@ fn tree<I, A, P>(fold: &dyn Fold<I, A, P>, partial: &mut [A], mut count: usize, 
         let (low, high) = partial.split_at_mut(half * width);
         let rest = (count - half) * width;
         for (low, high) in low[..rest].chunks_mut(JOINED).zip(high.chunks(JOINED)) {
-            stop::look();
+            stop::check();
             fold.join(low, high);
         }
         count = half;
@@ -313,11 +313,11 @@ fn in_tasks(units: usize, each: usize, run: &(dyn Fn(std::ops::Range<usize>) + S
 fn side_by_side<T: Compute>(x: &Gather<'_, T>, all: usize, rows: usize, each: usize) -> usize {
     let most = SIDE_BY_SIDE.min(x.stretch()) / each;
     let small = all < PAST / size_of::<T>();
-    let places = Places::here().count;
-    if small || each < LONG || most < places || T::as_wide(&[]).is_none() {
+    let cursors = Cursors::here().count;
+    if small || each < LONG || most < cursors || T::as_wide(&[]).is_none() {
         return 1;
     }
-    (rows / PARTS.max(8 * threads())).clamp(places, most) / places * places
+    (rows / PARTS.max(8 * threads())).clamp(cursors, most) / cursors * cursors
 }
 
 impl<I: Native, A: Native, P: Copy + Send + Sync, O: Native> Job<'_, I, A, P, O> {

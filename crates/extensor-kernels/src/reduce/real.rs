@@ -1,10 +1,10 @@
-//! Means, spreads, norms: what only floats have.
+//! Means, variances, norms: what only floats have.
 //!
 //! All of them accumulate in `f64`, which narrower types cannot overflow. For `f64` itself a
 //! result that left the range on the way is computed again from scaled numbers, so that it is
 //! infinite or zero only if its true value is, and NaN only if an input is infinite or NaN.
 
-use super::fold::{Arithmetic, Extremes, Folds, Step, no_params};
+use super::fold::{Accumulate, Arithmetic, Extremes, Folds, no_params};
 use super::{Room, Walk, counts, reduce};
 use crate::native::{Compute, Native};
 use crate::number::Real;
@@ -66,7 +66,7 @@ pub trait RealSteps: Real + Into<f64> {
 
 macro_rules! real_steps {
     ($($t:ty),*) => {$(
-        impl Step for Squares<$t> {
+        impl Accumulate for Squares<$t> {
             type In = $t;
             type Acc = f64;
             type Param = Line;
@@ -82,7 +82,7 @@ macro_rules! real_steps {
                 a + b
             }
         }
-        impl Step for Exponentials<$t> {
+        impl Accumulate for Exponentials<$t> {
             type In = $t;
             type Acc = f64;
             type Param = $t;
@@ -109,7 +109,7 @@ macro_rules! real_steps {
 }
 real_steps!(f32, f64);
 
-impl Step for Lines {
+impl Accumulate for Lines {
     type In = f64;
     type Acc = f64;
     type Param = Line;
@@ -125,7 +125,7 @@ impl Step for Lines {
     }
 }
 
-impl Step for Reach {
+impl Accumulate for Reach {
     type In = f64;
     type Acc = f64;
     type Param = Line;

@@ -70,8 +70,8 @@ macro_rules! registers {
 }
 
 registers! {
-    f32: add_f32, |place: *const f32| _mm512_cvtps_pd(_mm256_loadu_ps(place));
-    f64: add_f64, |place: *const f64| _mm512_loadu_pd(place);
+    f32: add_f32, |address: *const f32| _mm512_cvtps_pd(_mm256_loadu_ps(address));
+    f64: add_f64, |address: *const f64| _mm512_loadu_pd(address);
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ pub fn recurrence<T: Real + Native>(
             let (a, b) = (&a[from..from + size], &b[from..from + size]);
             for step in 0..rows {
                 if step.is_multiple_of(PACK) {
-                    stop::look();
+                    stop::check();
                 }
                 let row = if reverse { rows - 1 - step } else { step };
                 for i in row * inner..(row + 1) * inner {
@@ -197,7 +197,7 @@ impl<T: Scans, const PRODUCT: bool> Scan<'_, T, PRODUCT> {
         let together = if width == self.inner { (PACK / width).max(1) } else { 1 };
         let pieces = self.rows.div_ceil(together);
         for piece in 0..pieces {
-            stop::look();
+            stop::check();
             let piece = if self.reverse { pieces - 1 - piece } else { piece };
             let row = piece * together;
             let count = together.min(self.rows - row);

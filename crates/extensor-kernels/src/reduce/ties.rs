@@ -1,8 +1,8 @@
 //! The gradient of the largest or the smallest number: shared equally among all that are equal to it.
 //!
-//! A group's extreme value and how many numbers have it are found in one look at memory, chunk by
+//! A group's extreme value and how many numbers have it are found in one pass over memory, chunk by
 //! chunk: the numbers of a chunk that have its own extreme value are the group's if that is the group's too. The
-//! second look writes the gradient, from the cache if the groups are small. Nothing here is rounded
+//! second pass writes the gradient, from the cache if the groups are small. Nothing here is rounded
 //! before the share is, so that it does not matter how numbers are cut into chunks.
 
 use super::{Extremes, Floats, Which, counts};
@@ -21,7 +21,7 @@ const CHUNK: usize = 64 * 1024;
 const BLOCK: usize = 1024;
 /// Numbers that are folded at once.
 const PIECE: usize = super::CHUNK;
-/// Rows and columns of fewer numbers cost more to begin than to look at.
+/// Rows and columns of fewer numbers cost more to begin than to read.
 const SHORT: usize = 32;
 
 /// `share` where `x` is the extreme value `y`, 0 elsewhere; NaN where that is NaN.
@@ -227,7 +227,7 @@ pub fn extreme_gradient<T: TieShares>(
 }
 
 impl<T: TieShares> Job<'_, T> {
-    /// Matrices that stay in the cache between the two looks at them.
+    /// Matrices that stay in the cache between the two passes over them.
     fn small(&self, outer: usize, out: &mut [T]) {
         let &Job { rows, columns, g, .. } = self;
         let past = size_of_val(out) >= stream::FROM;
@@ -242,7 +242,7 @@ impl<T: TieShares> Job<'_, T> {
                 for (k, share) in known.share.iter_mut().enumerate() {
                     *share = g[outer * columns + k].wide() / known.count[k];
                 }
-                self.spread(&part, &known, &out, stream.as_ref());
+                self.distribute(&part, &known, &out, stream.as_ref());
             }
         });
     }
@@ -320,7 +320,7 @@ impl<T: TieShares> Job<'_, T> {
         super::in_tasks(units, each * block, &|units| {
             let stream = past.then(Stream::new);
             for unit in units {
-                self.spread_at(&part(unit), &known, &out, stream.as_ref());
+                self.distribute_at(&part(unit), &known, &out, stream.as_ref());
             }
         });
     }
@@ -380,23 +380,29 @@ impl<T: TieShares> Job<'_, T> {
     }
 
     /// Writes the gradient of a part, where `known` is known of the groups of its matrix.
-    fn spread(&self, part: &Part, known: &Known<T::Wide>, out: &Shared<T>, past: Option<&Stream>) {
-        self.spread_by(part, known, 0, out, past);
-    }
-
-    /// Writes the gradient of a part, where `known` is known of all groups.
-    fn spread_at(
+    fn distribute(
         &self,
         part: &Part,
         known: &Known<T::Wide>,
         out: &Shared<T>,
         past: Option<&Stream>,
     ) {
-        self.spread_by(part, known, part.outer * self.columns, out, past);
+        self.distribute_by(part, known, 0, out, past);
+    }
+
+    /// Writes the gradient of a part, where `known` is known of all groups.
+    fn distribute_at(
+        &self,
+        part: &Part,
+        known: &Known<T::Wide>,
+        out: &Shared<T>,
+        past: Option<&Stream>,
+    ) {
+        self.distribute_by(part, known, part.outer * self.columns, out, past);
     }
 
     /// Writes the gradient of a part whose matrix has the groups from `first` on.
-    fn spread_by(
+    fn distribute_by(
         &self,
         part: &Part,
         known: &Known<T::Wide>,
@@ -476,12 +482,12 @@ mod tests {
         let mut out = vec![0.0; x.len()];
         for (group, g) in g.iter().enumerate() {
             let first = group / columns * rows * columns + group % columns;
-            let places: Vec<usize> = (0..rows).map(|row| first + row * columns).collect();
+            let members: Vec<usize> = (0..rows).map(|row| first + row * columns).collect();
             let sign = if matches!(which, Which::Largest) { 1.0 } else { -1.0 };
-            let most = places.iter().fold(f32::NEG_INFINITY, |most, &i| most.max(sign * x[i]));
-            let ties = places.iter().filter(|&&i| sign * x[i] == most).count();
-            let nan = places.iter().any(|&i| x[i].is_nan());
-            for &i in &places {
+            let most = members.iter().fold(f32::NEG_INFINITY, |most, &i| most.max(sign * x[i]));
+            let ties = members.iter().filter(|&&i| sign * x[i] == most).count();
+            let nan = members.iter().any(|&i| x[i].is_nan());
+            for &i in &members {
                 let share = if sign * x[i] == most { g / ties as f32 } else { 0.0 };
                 out[i] = if nan { f32::NAN } else { share };
             }

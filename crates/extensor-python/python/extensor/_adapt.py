@@ -1,22 +1,23 @@
 """Other libraries' arrays as tensors and back, in trees: what a person's function takes and
 returns.
 
-It knows NumPy and PyTorch by the objects that it is given and imports neither. It must not know
+It knows NumPy, PyTorch and JAX by the objects that it is given and imports none. It must not know
 what the functions are called for.
 """
 
 import inspect
 import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from . import _core
-from ._tree import _LEAF, _STAR, Structure, _fields, _is_static
+from . import _core, ops
+from ._core import Tensor
+from ._tree import _LEAF, _STAR, Structure, fields, is_static
 
-Tensor = _core.Tensor
 
-
-def kind_of(x):
-    """What library an object is an array of: "extensor", "numpy", "torch", "other"; "scalar" for a
-    number of NumPy's, "float" for Python's; None if it is no array."""
+def kind_of(x: Any) -> str | None:
+    """What library an object is an array of: "extensor", "numpy", "torch", "jax", "other"; "scalar" for
+    a number of NumPy's, "float" for Python's; None if it is no array (a JAX key holds no numbers)."""
     if isinstance(x, Tensor):
         return "extensor"
     numpy = sys.modules.get("numpy")
@@ -27,6 +28,9 @@ def kind_of(x):
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
         return "torch"
+    jax: Any = sys.modules.get("jax")
+    if jax is not None and hasattr(jax, "Array") and isinstance(x, jax.Array):
+        return None if jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended) else "jax"
     if type(x) is float:
         return "float"
     if hasattr(x, "__dlpack__") and not isinstance(x, type):
@@ -34,18 +38,18 @@ def kind_of(x):
     return None
 
 
-def flatten(tree):
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
     """The arrays of a tree, of whatever library and as they are, and its structure. Buffers of
     modules are part of the structure."""
-    found = []
+    found: list[Any] = []
     return found, _flatten(tree, found, True, 0)
 
 
-def _flatten(x, found, floats, depth):
+def _flatten(x: Any, found: list[Any], floats: bool, depth: int) -> Structure:
     if depth > 200:
         raise ValueError("a tree is nested more than 200 deep, or contains itself")
-    kind = kind_of(x)
-    if kind is not None and (floats or kind != "float"):
+    library = kind_of(x)
+    if library is not None and (floats or library != "float"):
         found.append(x)
         return _STAR
     kind = type(x)
@@ -55,14 +59,15 @@ def _flatten(x, found, floats, depth):
     if isinstance(x, dict):
         parts = [_flatten(v, found, floats, depth + 1) for v in x.values()]
         return Structure(kind, list(x), parts)
-    names = _fields(x)
+    names = fields(x)
     if names is None:
         return Structure(None, x, ())
     fixed = {*getattr(x, "__tree_static__", ()), *getattr(x, "__tree_buffers__", ())}
-    data, parts, moving = {}, [], []
+    data: dict[str, Any] = {}
+    parts, moving = [], []
     for name in names:
         value = getattr(x, name)
-        if name in fixed or _is_static(x, name):
+        if name in fixed or is_static(x, name):
             data[name] = value
         else:
             moving.append(name)
@@ -70,16 +75,18 @@ def _flatten(x, found, floats, depth):
     return Structure(kind, (moving, data, x), parts)
 
 
-def keys(structure):
+def keys(structure: Structure) -> Iterable[Any]:
     """How the parts of a structure are called."""
     if isinstance(structure.data, int):
         return range(structure.data)
-    if issubclass(structure.kind, (dict, tuple)):
-        return structure.data
-    return structure.data[0]
+    named: Iterable[Any] = structure.data
+    if structure.kind is None or issubclass(structure.kind, (dict, tuple)):
+        return named
+    fields: Iterable[Any] = structure.data[0]
+    return fields
 
 
-def fits(structure, tree):
+def fits(structure: Structure, tree: Any) -> bool:
     """Whether a tree may be of a structure, by its outermost form."""
     if structure.kind is _LEAF:
         return not isinstance(tree, (tuple, list, dict))
@@ -96,7 +103,9 @@ class Misfit(Exception):
     """A tree that is not of the form of a structure."""
 
 
-def align(structure, tree, found, name, moving):
+def align(
+    structure: Structure, tree: Any, found: list[Any], name: str, moving: set[int]
+) -> None:
     """Adds to `found` what `tree` holds in the place of each leaf of a structure. Only None stands
     for all the leaves in its place, and only parts without a leaf in `moving` may be left out."""
     if structure.kind is _LEAF:
@@ -114,7 +123,7 @@ def align(structure, tree, found, name, moving):
     held = _parts(structure, tree)
     missing = []
     for number, (key, part) in enumerate(zip(keys(structure), structure.parts)):
-        place = number if numbered else key
+        place: Any = number if numbered else key
         if place in held:
             align(part, held.pop(place), found, f"{name}.{key}", moving)
             continue
@@ -135,7 +144,7 @@ def align(structure, tree, found, name, moving):
         raise Misfit(f"the gradient for {name} has {extra[0]!r}, which {name} has not")
 
 
-def _parts(structure, tree):
+def _parts(structure: Structure, tree: Any) -> dict[Any, Any]:
     """The parts of a tree by their keys or numbers."""
     if isinstance(tree, dict):
         return dict(tree)
@@ -145,16 +154,16 @@ def _parts(structure, tree):
     return {key: getattr(tree, key) for key in names if hasattr(tree, key)}
 
 
-def _is_object(structure):
-    return not issubclass(structure.kind, (list, tuple, dict))
+def _is_object(structure: Structure) -> bool:
+    return structure.kind is not None and not issubclass(structure.kind, (list, tuple, dict))
 
 
-def leaf_count(structure):
+def leaf_count(structure: Structure) -> int:
     """How many leaves a structure has."""
     return (structure.kind is _LEAF) + sum(map(leaf_count, structure.parts))
 
 
-def names_of(structure, prefix, names):
+def names_of(structure: Structure, prefix: str, names: list[str]) -> None:
     """Adds to `names` what each leaf is called: "params.w"."""
     if structure.kind is _LEAF:
         names.append(prefix)
@@ -163,10 +172,10 @@ def names_of(structure, prefix, names):
             names_of(part, f"{prefix}.{key}", names)
 
 
-def to_tensor(x):
+def to_tensor(x: Any) -> Tensor:
     """A tensor of its own memory of the same values."""
     kind = kind_of(x)
-    if kind == "extensor":
+    if isinstance(x, Tensor):
         return x
     if kind == "torch":
         x = x.detach().cpu().resolve_neg()
@@ -179,7 +188,7 @@ def to_tensor(x):
         raise TypeError(f"there are no derivatives by arrays of dtype {dtype} here") from None
 
 
-def from_tensor(tensor, like):
+def from_tensor(tensor: Tensor, like: Any) -> Any:
     """The tensor's values in an array of the library that `like` is of, free to be changed."""
     kind = kind_of(like)
     if kind == "numpy":
@@ -189,6 +198,8 @@ def from_tensor(tensor, like):
     if kind == "torch":
         torch = sys.modules["torch"]
         return torch.from_dlpack(tensor.copy()).clone().to(like.device)
+    if kind == "jax":
+        return sys.modules["jax"].numpy.from_dlpack(tensor) if is_float(tensor) else like
     if kind == "float":
         return float(tensor)
     if kind == "other" and hasattr(like, "__array_namespace__"):
@@ -196,7 +207,7 @@ def from_tensor(tensor, like):
     return tensor
 
 
-def change(given, tensor):
+def change(given: Any, tensor: Tensor) -> tuple[Any, Any, Any] | None:
     """Where an array made of a tensor no longer has its values: an index (None: its shape), what
     was there and what is there; or None."""
     kind = kind_of(given)
@@ -216,24 +227,26 @@ def change(given, tensor):
     return index, before[index].item(), after[index].item()
 
 
-def name_of(f):
+def name_of(f: Any) -> str:
     """What a function is called."""
     name = getattr(f, "__name__", None) or getattr(getattr(f, "func", None), "__name__", None)
-    return "f" if name == "<lambda>" else name or type(f).__name__
+    return "f" if name == "<lambda>" else str(name or type(f).__name__)
 
 
-def parameters(f, count):
+def parameters(f: Any, count: int) -> list[str]:
     """What the first arguments of a function are called."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = parameter_names(f, kinds)
     return [names[i] if i < len(names) else f"input {i}" for i in range(count)]
 
 
-def parameter_names(f, kinds=None):
+def parameter_names(f: Any, kinds: Sequence[Any] | None = None) -> list[str]:
     """What the arguments of a function of these kinds are called."""
-    names = []
+    names: list[str] = []
     # A layer's call says nothing, its forward does.
     for function in (f, getattr(f, "forward", None)):
+        if function is None:
+            continue
         try:
             found = inspect.signature(function).parameters.values()
         except (TypeError, ValueError):
@@ -242,27 +255,27 @@ def parameter_names(f, kinds=None):
     return names
 
 
-def dtype_name(tensor):
+def dtype_name(tensor: Any) -> str:
     """"float32"."""
     return str(tensor.dtype).rpartition(".")[2]
 
 
-def is_float(tensor):
+def is_float(tensor: Any) -> bool:
     """Whether there are derivatives by it."""
     return "float" in dtype_name(tensor)
 
 
-def not_finite(tensor):
+def not_finite(tensor: Tensor) -> tuple[tuple[int, ...], float] | None:
     """The first element that is infinite or NaN, as its index and value, or None."""
     if tensor.size == 0:
         return None
     wide = _core.asarray(tensor, dtype="float64")
-    total = float(_core.operations()["sum"](wide - wide, None, False))
+    total = float(ops.sum(wide - wide))
     if total == 0:
         return None
-    flat = _core.operations()["reshape"](wide, (wide.size,)).tolist()
+    flat = ops.reshape(wide, (wide.size,)).tolist()
     at = next(i for i, v in enumerate(flat) if v - v != 0)
-    value, index = flat[at], []
+    value, index = flat[at], list[int]()
     for size in reversed(tensor.shape):
         at, k = divmod(at, size)
         index.insert(0, k)

@@ -5,22 +5,32 @@ library's; this module takes trees apart, calls it, and puts trees together.
 """
 
 import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
-from . import _core
-from ._tree import flatten, unflatten
+from . import _core, ops
+from ._core import Tensor
+from ._tree import Structure, flatten, unflatten
 
 __all__ = [
-    "grad", "value_and_grad", "vjp", "jvp", "linearize", "hvp", "jacobian", "hessian",
-    "checkpoint", "custom_vjp", "custom_jvp", "stop_gradient",
+    "Pullback", "checkpoint", "checkpoint_sequential", "custom_jvp", "custom_vjp", "grad", "hessian", "hvp",
+    "jacobian", "jvp", "linearize", "stop_gradient", "value_and_grad", "vjp",
 ]
 
-Tensor = _core.Tensor
+Argnums = int | tuple[int, ...]
+P = ParamSpec("P")
+A = TypeVar("A")
+B = TypeVar("B")
+V = TypeVar("V", covariant=True)
+X = TypeVar("X")
+Y = TypeVar("Y")
 
 
-def _split(argnums, args):
+def split(argnums: Argnums, args: tuple[Any, ...]) -> tuple[Any, Callable[[Any], list[Any]]]:
     """The arguments to differentiate by, as one tree, and a function that puts them back."""
     single = isinstance(argnums, int)
-    places = (argnums,) if single else tuple(argnums)
+    places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     chosen = []
     for place in places:
         if not isinstance(place, int) or not -len(args) <= place < len(args):
@@ -28,7 +38,7 @@ def _split(argnums, args):
         chosen.append(place % len(args))
     moving = args[chosen[0]] if single else tuple(args[p] for p in chosen)
 
-    def put_back(moved):
+    def put_back(moved: Any) -> list[Any]:
         full = list(args)
         for place, value in zip(chosen, (moved,) if single else moved):
             full[place] = value
@@ -37,26 +47,66 @@ def _split(argnums, args):
     return moving, put_back
 
 
-def _moving(tree):
+def moving_leaves(tree: Any) -> tuple[list[Tensor], Structure]:
     """The leaves to differentiate by (not a module's buffers) and the structure."""
     return flatten(tree, buffers=False)
 
 
-def _expect_floats(name, argnums, args):
+def expect_floats(name: str, argnums: Argnums, args: tuple[Any, ...]) -> None:
     """Raises if there is no derivative by one of these arguments."""
     for place in (argnums,) if isinstance(argnums, int) else argnums:
         x, place = args[place], place % len(args)
         if isinstance(x, int):
             kind = type(x).__name__
             raise TypeError(f"{name}: argument {place} is a Python {kind}: write {float(x)}")
-        leaves, structure = _moving(x)
+        leaves, structure = moving_leaves(x)
         for leaf, path in zip(leaves, structure.names()):
             if not leaf.dtype.is_float:
                 what = f"argument {place}, {path}," if path else f"argument {place}"
                 raise TypeError(f"{name}: {what} has dtype {leaf.dtype.name}, expected floats")
 
 
-def value_and_grad(f, argnums=0, has_aux=False):
+class Grad(Protocol):
+    """What `grad` returns: a function of the arguments of the one that is differentiated, whose result is
+    of the form of the first."""
+
+    @overload
+    def __call__(self, x: float, /, *args: Any, **kwargs: Any) -> Tensor: ...
+    @overload
+    def __call__(self, x: A, /, *args: Any, **kwargs: Any) -> A: ...
+
+
+class ValueAndGrad(Protocol[V]):
+    """What `value_and_grad` returns."""
+
+    @overload
+    def __call__(self, x: float, /, *args: Any, **kwargs: Any) -> tuple[V, Tensor]: ...
+    @overload
+    def __call__(self, x: A, /, *args: Any, **kwargs: Any) -> tuple[V, A]: ...
+
+
+class GradWithAux(Protocol[V]):
+    """What `grad` returns for a function that returns something beside its value."""
+
+    @overload
+    def __call__(self, x: float, /, *args: Any, **kwargs: Any) -> tuple[Tensor, V]: ...
+    @overload
+    def __call__(self, x: A, /, *args: Any, **kwargs: Any) -> tuple[A, V]: ...
+
+
+@overload
+def value_and_grad(
+    f: Callable[..., Tensor], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> ValueAndGrad[Tensor]: ...
+@overload
+def value_and_grad(
+    f: Callable[..., tuple[Tensor, X]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> ValueAndGrad[tuple[Tensor, X]]: ...
+@overload
+def value_and_grad(
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., tuple[Any, Any]]: ...
+def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
     """A function that returns the value of `f`, which is one number, and its gradient.
 
     `argnums` says by which argument (or arguments, as a tuple) to differentiate; the gradient is a tree
@@ -73,16 +123,19 @@ def value_and_grad(f, argnums=0, has_aux=False):
     return _value_and_grad("value_and_grad", f, argnums, has_aux)
 
 
-def _value_and_grad(name, f, argnums, has_aux):
+def _value_and_grad(
+    name: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool
+) -> Callable[..., tuple[Any, Any]]:
     @functools.wraps(f)
-    def wrapped(*args, **kwargs):
-        moving, put_back = _split(argnums, args)
-        _expect_floats(name, argnums, args)
-        leaves, structure = _moving(moving)
-        form = None
+    def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        moving, put_back = split(argnums, args)
+        expect_floats(name, argnums, args)
+        leaves, structure = moving_leaves(moving)
+        form: Any = None
 
-        def flat(moved):
+        def flat(moved: list[Tensor]) -> tuple[Any, list[Tensor]]:
             nonlocal form
+            more: list[Tensor] = []
             result = f(*put_back(unflatten(structure, moved)), **kwargs)
             if has_aux:
                 try:
@@ -90,8 +143,6 @@ def _value_and_grad(name, f, argnums, has_aux):
                 except (TypeError, ValueError):
                     raise TypeError("with has_aux the function returns a pair: its value and the rest") from None
                 more, form = flatten(aux, floats=False)
-            else:
-                more = []
             return result, more
 
         value, grads, aux = _core.value_and_grad(flat, leaves)
@@ -103,7 +154,17 @@ def _value_and_grad(name, f, argnums, has_aux):
     return wrapped
 
 
-def grad(f, argnums=0, has_aux=False):
+@overload
+def grad(
+    f: Callable[..., Tensor], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> Grad: ...
+@overload
+def grad(
+    f: Callable[..., tuple[Tensor, X]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> GradWithAux[X]: ...
+@overload
+def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]: ...
+def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
     """A function that returns the gradient of `f`, of which the result is one number.
 
     >>> import extensor as ex
@@ -115,14 +176,18 @@ def grad(f, argnums=0, has_aux=False):
     both = _value_and_grad("grad", f, argnums, has_aux)
 
     @functools.wraps(f)
-    def wrapped(*args, **kwargs):
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
         value, grads = both(*args, **kwargs)
         return (grads, value[1]) if has_aux else grads
 
     return wrapped
 
 
-def vjp(f, *args, has_aux=False):
+@overload
+def vjp(f: Callable[..., Y], *args: Any, has_aux: Literal[False] = False) -> tuple[Y, "Pullback"]: ...
+@overload
+def vjp(f: Callable[..., tuple[Y, X]], *args: Any, has_aux: Literal[True]) -> tuple[Y, "Pullback", X]: ...
+def vjp(f: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
     """The results of `f(*args)`, and its pullback: the function from gradients of the results to a
     tuple of gradients of the arguments. With `has_aux` also what `f` returned beside its result.
 
@@ -131,12 +196,12 @@ def vjp(f, *args, has_aux=False):
     >>> pullback(ex.asarray([1.0, 10.0]))
     (Tensor([ 2.0, 40.0], dtype=float64),)
     """
-    leaves, structure = _moving(args)
-    forms = {}
+    leaves, structure = moving_leaves(args)
+    forms: dict[str, Structure] = {}
 
-    def flat(moved):
+    def flat(moved: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         result = f(*unflatten(structure, moved))
-        aux = ()
+        aux: Any = ()
         if has_aux:
             result, aux = result
         outputs, forms["out"] = flatten(result, floats=False)
@@ -155,23 +220,25 @@ def vjp(f, *args, has_aux=False):
 class Pullback:
     """The linear map from gradients of a function's results to gradients of its arguments."""
 
-    def __init__(self, pull, arguments, results):
+    def __init__(self, pull: _core.Pullback, arguments: Structure, results: Structure) -> None:
         self._pull, self._arguments, self._results = pull, arguments, results
 
-    def __call__(self, cotangents):
+    def __call__(self, cotangents: Any) -> tuple[Any, ...]:
+        """The gradients of the arguments, for gradients of the form of the results."""
         given, form = flatten(cotangents)
-        places = []
+        places: list[None] = []
         _count(self._results, places)
         if len(given) != len(places):
             raise ValueError(f"the pullback takes gradients of the form {self._results}, not {form}")
-        return unflatten(self._arguments, self._pull(given))
+        found: tuple[Any, ...] = unflatten(self._arguments, self._pull(given))
+        return found
 
-    def unused(self):
+    def unused(self) -> list[int]:
         """The numbers of the leaves of the arguments that the results do not depend on."""
         return [int(name) for name in self._pull.unused()]
 
 
-def _count(structure, places):
+def _count(structure: Structure, places: list[None]) -> None:
     from ._tree import _LEAF
 
     if structure.kind is _LEAF:
@@ -180,7 +247,7 @@ def _count(structure, places):
         _count(part, places)
 
 
-def jvp(f, primals, tangents):
+def jvp(f: Callable[..., Y], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Y, Y]:
     """The results of `f(*primals)`, and their derivatives along `tangents`, a tuple of the same form.
 
     >>> import extensor as ex
@@ -189,13 +256,13 @@ def jvp(f, primals, tangents):
     """
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError("jvp takes its arguments and their tangents as two tuples")
-    leaves, structure = _moving(tuple(primals))
-    along, form = _moving(tuple(tangents))
+    leaves, structure = moving_leaves(tuple(primals))
+    along, form = moving_leaves(tuple(tangents))
     if len(along) != len(leaves):
         raise ValueError(f"the tangents have the form {form}, the arguments {structure}")
-    result_form = None
+    result_form: Any = None
 
-    def flat(moved):
+    def flat(moved: list[Tensor]) -> list[Tensor]:
         nonlocal result_form
         outputs, result_form = flatten(f(*unflatten(structure, moved)), floats=False)
         return outputs
@@ -204,20 +271,25 @@ def jvp(f, primals, tangents):
     return unflatten(result_form, outputs), unflatten(result_form, derivatives)
 
 
-def linearize(f, *args):
+def linearize(f: Callable[..., Y], *args: Any) -> tuple[Y, Callable[..., Y]]:
     """The results of `f(*args)`, and its derivative there as a linear function of tangents."""
     result, pullback = vjp(f, *args)
     outputs, form = flatten(result)
     zeros = unflatten(form, [y * 0 for y in map(stop_gradient, outputs)])
     _, transposed = vjp(pullback, zeros)
 
-    def along(*tangents):
-        return transposed(tuple(tangents))[0]
+    def along(*tangents: Any) -> Y:
+        found: Y = transposed(tuple(tangents))[0]
+        return found
 
     return result, along
 
 
-def hvp(f, primals, tangents):
+@overload
+def hvp(f: Callable[..., Tensor], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, ...]: ...
+@overload
+def hvp(f: Callable[..., Tensor], primals: A, tangents: A) -> A: ...
+def hvp(f: Callable[..., Tensor], primals: Any, tangents: Any) -> Any:
     """The Hessian of `f`, of which the result is one number, times `tangents`.
 
     Both are tuples of arguments; so is the result. With one argument they may stand for themselves.
@@ -235,14 +307,14 @@ def hvp(f, primals, tangents):
     return found[0] if single else found
 
 
-def _basis(x, k):
+def _basis(x: Tensor, k: int) -> Tensor:
     """A tensor like `x` that is 1 at element `k` and 0 elsewhere."""
-    ops = _core.operations()
-    one = ops["one_hot"](_core.asarray(k), x.size, x.dtype)
-    return ops["reshape"](one, x.shape)
+    return ops.reshape(ops.one_hot(_core.asarray(k), x.size, x.dtype), x.shape)
 
 
-def jacobian(f, argnums=0, mode=None):
+def jacobian(
+    f: Callable[..., Any], argnums: Argnums = 0, mode: Literal["forward", "reverse"] | None = None
+) -> Callable[..., Any]:
     """A function that returns the derivative of every element of the result by every element of an
     argument: for a tensor of shape `s` and a result of shape `r`, a tensor of shape `r + s`; for trees,
     the result's tree with the argument's tree in each leaf's place.
@@ -253,12 +325,12 @@ def jacobian(f, argnums=0, mode=None):
         raise ValueError(f'mode is {mode!r}, expected "forward", "reverse" or None')
 
     @functools.wraps(f)
-    def wrapped(*args, **kwargs):
-        moving, put_back = _split(argnums, args)
-        _expect_floats("jacobian", argnums, args)
-        leaves, structure = _moving(moving)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        moving, put_back = split(argnums, args)
+        expect_floats("jacobian", argnums, args)
+        leaves, structure = moving_leaves(moving)
 
-        def flat(*moved):
+        def flat(*moved: Tensor) -> Any:
             return f(*put_back(unflatten(structure, moved)), **kwargs)
 
         result, pullback = vjp(flat, *leaves)
@@ -273,14 +345,15 @@ def jacobian(f, argnums=0, mode=None):
     return wrapped
 
 
-def _joined(parts, shape, like, axis):
-    ops = _core.operations()
+def _joined(parts: list[Tensor], shape: tuple[int, ...], like: Tensor, axis: int) -> Tensor:
     if not parts:
         return _core.full(shape, 0, dtype=like.dtype)
-    return ops["reshape"](ops["stack"](parts, axis), shape)
+    return ops.reshape(ops.stack(parts, axis), shape)
 
 
-def _rows(flat, leaves, outputs, form, pullback):
+def _rows(
+    flat: Callable[..., Any], leaves: list[Tensor], outputs: list[Tensor], form: Structure, pullback: Pullback
+) -> list[list[Tensor]]:
     blocks = []
     for at, y in enumerate(outputs):
         rows = []
@@ -293,7 +366,9 @@ def _rows(flat, leaves, outputs, form, pullback):
     return blocks
 
 
-def _columns(flat, leaves, outputs, form, pullback):
+def _columns(
+    flat: Callable[..., Any], leaves: list[Tensor], outputs: list[Tensor], form: Structure, pullback: Pullback
+) -> list[list[Tensor]]:
     columns = []
     for at, x in enumerate(leaves):
         found = []
@@ -309,7 +384,7 @@ def _columns(flat, leaves, outputs, form, pullback):
     return blocks
 
 
-def hessian(f, argnums=0):
+def hessian(f: Callable[..., Tensor], argnums: Argnums = 0) -> Callable[..., Any]:
     """A function that returns the second derivatives of `f`, of which the result is one number.
 
     >>> import extensor as ex
@@ -320,35 +395,68 @@ def hessian(f, argnums=0):
     return jacobian(grad(f, argnums), argnums)
 
 
-def stop_gradient(tree):
+def stop_gradient(tree: A) -> A:
     """The same tensor, or tree of tensors, at which differentiation ends."""
-    if isinstance(tree, Tensor):
-        return _core.stop_gradient(tree)
     leaves, structure = flatten(tree, floats=False)
-    return unflatten(structure, [_core.stop_gradient(x) for x in leaves])
+    made: A = unflatten(structure, [_core.stop_gradient(x) for x in leaves])
+    return made
 
 
-def checkpoint(f):
+def checkpoint(f: Callable[P, Y]) -> Callable[P, Y]:
     """`f`, of which reverse mode saves only the arguments: what is inside is computed again, with the
     same bits, when the gradient is wanted."""
 
     @functools.wraps(f)
-    def wrapped(*args, **kwargs):
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> Y:
         leaves, structure = flatten(args)
-        form = None
+        form: Any = None
 
-        def flat(moved):
+        def flat(moved: list[Tensor]) -> list[Tensor]:
             nonlocal form
             outputs, form = flatten(f(*unflatten(structure, moved), **kwargs), floats=False)
             return outputs
 
         outputs = _core.checkpoint(flat, leaves)
-        return unflatten(form, outputs)
+        result: Y = unflatten(form, outputs)
+        return result
 
     return wrapped
 
 
-def custom_vjp(forward, backward):
+def checkpoint_sequential(
+    f: Callable[[A, B], B], layers: Iterable[A], x: B, segments: int | None = None
+) -> B:
+    """`f(layer n, … f(layer 1, x))` for a list of layers, in segments of which only the ends are saved:
+    √n segments unless `segments` says how many. Memory for time, as with `checkpoint`.
+
+    >>> import extensor as ex
+    >>> layers = [ex.asarray(i / 5.0) for i in range(1, 10)]
+    >>> f = lambda w, x: ex.sin(w * x)
+    >>> saved = lambda layers: ex.checkpoint_sequential(f, layers, ex.asarray(1.0))
+    >>> plain = lambda layers: functools.reduce(lambda x, w: f(w, x), layers, ex.asarray(1.0))
+    >>> bool(ex.grad(saved)(layers)[0] == ex.grad(plain)(layers)[0])
+    True
+    """
+    layers = list(layers)
+    if segments is not None and segments < 1:
+        raise ValueError(f"checkpoint_sequential: segments is {segments}, expected at least 1")
+    count = min(math.isqrt(len(layers)) if segments is None else segments, len(layers))
+
+    @checkpoint
+    def segment(part: list[A], x: B) -> B:
+        for layer in part:
+            x = f(layer, x)
+        return x
+
+    size = -(-len(layers) // max(count, 1))
+    for start in range(0, len(layers), max(size, 1)):
+        x = segment(layers[start : start + size], x)
+    return x
+
+
+def custom_vjp(
+    forward: Callable[..., tuple[Y, X]], backward: Callable[[X, Y], Any]
+) -> Callable[..., Y]:
     """A function with a backward function of one's own.
 
     `forward(*args)` returns the result and whatever is to be saved; `backward(saved, grad)` makes the
@@ -357,11 +465,11 @@ def custom_vjp(forward, backward):
     """
 
     @functools.wraps(forward)
-    def wrapped(*args):
+    def wrapped(*args: Any) -> Any:
         leaves, structure = flatten(args)
-        form = None
+        form: Any = None
 
-        def there(moved):
+        def there(moved: list[Tensor]) -> tuple[list[Tensor], Any]:
             nonlocal form
             try:
                 result, saved = forward(*unflatten(structure, moved))
@@ -372,7 +480,7 @@ def custom_vjp(forward, backward):
             outputs, form = flatten(result, floats=False)
             return outputs, saved
 
-        def back(saved, grads):
+        def back(saved: Any, grads: list[Tensor]) -> list[Tensor]:
             found = backward(saved, unflatten(form, grads))
             if len(args) == 1 and not (isinstance(found, tuple) and len(found) == 1):
                 found = (found,)
@@ -386,21 +494,23 @@ def custom_vjp(forward, backward):
     return wrapped
 
 
-def custom_jvp(f, rule):
+def custom_jvp(
+    f: Callable[..., Y], rule: Callable[[tuple[Any, ...], tuple[Any, ...]], Y]
+) -> Callable[..., Y]:
     """A function with a forward derivative of one's own: `rule(args, tangents)`, two tuples, returns the
     derivative of the result, and is linear in the tangents. Reverse mode transposes it."""
 
     @functools.wraps(f)
-    def wrapped(*args):
+    def wrapped(*args: Any) -> Any:
         leaves, structure = flatten(args)
-        form = None
+        form: Any = None
 
-        def there(moved):
+        def there(moved: list[Tensor]) -> list[Tensor]:
             nonlocal form
             outputs, form = flatten(f(*unflatten(structure, moved)), floats=False)
             return outputs
 
-        def along(moved, tangents):
+        def along(moved: list[Tensor], tangents: list[Tensor]) -> list[Tensor]:
             return flatten(rule(unflatten(structure, moved), unflatten(structure, tangents)))[0]
 
         outputs = _core.custom_jvp(there, along, leaves)

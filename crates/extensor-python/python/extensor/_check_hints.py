@@ -4,15 +4,22 @@ It looks at a check under way (`_check.py`) and its report; it must not compare 
 """
 
 import inspect
+from typing import TYPE_CHECKING
 
-from . import _adapt, _core
+from . import _adapt, _core, ops
 from ._adapt import is_float
+from ._core import Tensor
+from ._tree import Structure
+
+if TYPE_CHECKING:
+    from ._check import Check
+    from ._report import Report
 
 
-def expect_arguments(check, results):
+def expect_arguments(check: "Check", results: int) -> None:
     """Raises if the backward function cannot be called with what it will be called with."""
     try:
-        signature = inspect.signature(check.f_backward)
+        signature = inspect.signature(check.f_backward or check.f)
     except (TypeError, ValueError):
         return
     try:
@@ -21,17 +28,17 @@ def expect_arguments(check, results):
         called = ", ".join(["grad_output", *check.arguments])
         several = ""
         if results > 1:
-            kind = check.outputs[0].kind.__name__
+            kind = getattr(check.outputs[0].kind, "__name__", "tree")
             several = f", where grad_output is a {kind} of {results} gradients"
         raise TypeError(
             f"the backward function is called with ({called}){several}: {error}"
         ) from None
 
 
-def list_hint(check):
+def list_hint(check: "Check") -> str | None:
     """What to do about a list of numbers that was meant as an array."""
     for name, part in zip(check.arguments, check.structure.parts):
-        if part.kind in (list, tuple) and part.parts:
+        if (part.kind is list or part.kind is tuple) and part.parts:
             leaves = _leaves_below(check, part)
             if leaves and all(_adapt.kind_of(x) == "float" for x in leaves):
                 kind = part.kind.__name__
@@ -39,7 +46,7 @@ def list_hint(check):
     return None
 
 
-def _leaves_below(check, part):
+def _leaves_below(check: "Check", part: Structure) -> list[object]:
     """The leaves of one of the arguments."""
     at = 0
     for other in check.structure.parts:
@@ -50,7 +57,7 @@ def _leaves_below(check, part):
     return []
 
 
-def look_at_grad_output(check, report, center):
+def look_at_grad_output(check: "Check", report: "Report", center: list[Tensor]) -> None:
     """A gradient that does not move with `grad_output` needs no other explanation."""
     ones = [_core.full(y.shape, 1, dtype=y.dtype) for y in center]
     once = _flat_gradient(check, ones)
@@ -68,13 +75,15 @@ def look_at_grad_output(check, report, center):
         )
 
 
-def _flat_gradient(check, weights):
+def _flat_gradient(check: "Check", weights: list[Tensor]) -> list[float]:
     """All gradients for these weights in one list of numbers."""
     found = check.backward(weights, check.tensors)
-    return sum((_core.operations()["reshape"](x, (x.size,)).tolist() for x in found), [])
+    return [number for x in found for number in ops.reshape(x, (x.size,)).tolist()]
 
 
-def _unused_weights(check, ones, once, center):
+def _unused_weights(
+    check: "Check", ones: list[Tensor], once: list[float], center: list[Tensor]
+) -> list[str]:
     """Which of several results' gradients change nothing, though the results do change."""
     if len(ones) < 2:
         return []
@@ -90,18 +99,18 @@ def _unused_weights(check, ones, once, center):
             return []
         found = [k for k in found if moved[k].tolist() != center[k].tolist()]
     structure, _, floats = check.outputs
-    names = []
+    names: list[str] = []
     _adapt.names_of(structure, "", names)
     return [f"grad_output[{names[floats[k]][1:]}]" for k in found]
 
 
-def _moved(x):
+def _moved(x: Tensor) -> Tensor:
     """A point nearby, in no direction that a function is likely to be constant along."""
     away = 0.01 * _core.Key(1).normal(x.shape, "float64")
     return x + _core.asarray(away, dtype=x.dtype)
 
 
-def say_not_finite(report, center):
+def say_not_finite(report: "Report", center: list[Tensor]) -> None:
     """Says where the function itself is NaN or infinite; a check at NaN is none."""
     for number, y in enumerate(center):
         found = _adapt.not_finite(y)

@@ -6,9 +6,20 @@ does.
 
 import itertools
 import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._report import Comparison
+
+    _Rows = Sequence[Comparison]
+
+#: The shapes of the arguments, by name.
+Shapes = Mapping[str, tuple[int, ...]]
+Index = tuple[int, ...]
 
 
-def shape_hint(expected, got):
+def shape_hint(expected: Sequence[int], got: Sequence[int]) -> str | None:
     """What a gradient of the wrong shape looks like."""
     expected, got = tuple(expected), tuple(got)
     if len(expected) > 1 and got == expected[::-1]:
@@ -33,7 +44,7 @@ def shape_hint(expected, got):
     return None
 
 
-def wrong_hint(comparisons, shapes, fast):
+def wrong_hint(comparisons: "_Rows", shapes: Shapes, fast: bool) -> str:
     """What a gradient of wrong values looks like. `comparisons` are all that were made."""
     rows = [row for row in comparisons if row.index is not None]
     wrong = [row for row in rows if not row.error <= row.tolerance]
@@ -51,14 +62,14 @@ def wrong_hint(comparisons, shapes, fast):
     return found + _where(wrong, rows, inside, names, fast)
 
 
-def _same(pairs, slack=1e-4):
+def _same(pairs: Iterable[tuple[float, float]], slack: float = 1e-4) -> bool:
     """Whether all pairs are equal, but for rounding, and not all are 0."""
     pairs = list(pairs)
     size = max((abs(b) for _, b in pairs), default=0.0)
     return size > 0 and all(abs(a - b) <= slack * abs(b) + 1e-7 * size for a, b in pairs)
 
 
-def _zero(wrong, inside):
+def _zero(wrong: "_Rows", inside: "_Rows") -> str | None:
     if any(row.analytic != 0 for row in wrong):
         return None
     if all(row.analytic == 0 for row in inside):
@@ -66,7 +77,7 @@ def _zero(wrong, inside):
     return "zero where it should not be: a term is missing there"
 
 
-def _factor(wrong, inside, names, shapes):
+def _factor(wrong: "_Rows", inside: "_Rows", names: list[str], shapes: Shapes) -> str | None:
     first = max(wrong, key=lambda row: abs(row.numeric))
     if first.numeric == 0 or len(wrong) < min(2, len(inside)):
         return None
@@ -80,7 +91,7 @@ def _factor(wrong, inside, names, shapes):
     return f"off by a constant factor {factor:.4g} {where}{_reason(factor, names, shapes)}"
 
 
-def _reason(factor, names, shapes):
+def _reason(factor: float, names: list[str], shapes: Shapes) -> str:
     """What a factor might come from."""
     # Two is more often a power's or a square's than a size.
     if abs(abs(factor) - 2) < 1e-4 or abs(abs(factor) - 0.5) < 1e-4:
@@ -98,34 +109,42 @@ def _reason(factor, names, shapes):
     return ""
 
 
-def _rearranged(inside, names, shapes):
+def _rearranged(inside: "_Rows", names: list[str], shapes: Shapes) -> str | None:
     if len(names) != 1:
         return None
     shape = shapes.get(names[0], ())
-    table = {tuple(row.index): row for row in inside}
+    table = {tuple(row.index or ()): row for row in inside}
     if not shape or len(table) != math.prod(shape):
         return None
     if len(shape) > 1 and shape[-1] == shape[-2]:
-        swapped = lambda i: (*i[:-2], i[-1], i[-2])
+
+        def swapped(i: Index) -> Index:
+            return (*i[:-2], i[-1], i[-2])
+
         if _same((row.analytic, table[swapped(i)].numeric) for i, row in table.items()):
             return "transposed: your gradient is the right one with its last two axes swapped"
     axes = [k for k, n in enumerate(shape) if n > 1]
     for count in range(1, len(axes) + 1):
         for chosen in itertools.combinations(axes, count):
-            back = lambda k, v: shape[k] - 1 - v if k in chosen else v
-            turned = lambda i: tuple(back(k, v) for k, v in enumerate(i))
+
+            def turned(i: Index, chosen: Index = chosen) -> Index:
+                return tuple(shape[k] - 1 - v if k in chosen else v for k, v in enumerate(i))
+
             if _same((row.analytic, table[turned(i)].numeric) for i, row in table.items()):
                 what = f"axis {chosen[0]}" if count == 1 else f"axes {chosen}"
                 return f"flipped: your gradient is the right one backwards along {what}"
     for k in axes:
         for step in (1, -1):
-            moved = lambda i: (*i[:k], (i[k] + step) % shape[k], *i[k + 1 :])
+
+            def moved(i: Index, k: int = k, step: int = step) -> Index:
+                return (*i[:k], (i[k] + step) % shape[k], *i[k + 1 :])
+
             if _same((row.analytic, table[moved(i)].numeric) for i, row in table.items()):
                 return f"shifted: your gradient is the right one moved by one along axis {k}"
     return None
 
 
-def _offset(wrong, inside):
+def _offset(wrong: "_Rows", inside: "_Rows") -> str | None:
     if len(wrong) < 2 or len(wrong) < len(inside):
         return None
     offset = wrong[0].analytic - wrong[0].numeric
@@ -135,7 +154,7 @@ def _offset(wrong, inside):
     return None
 
 
-def _another(wrong, inside):
+def _another(wrong: "_Rows", inside: "_Rows") -> str:
     size = max(abs(row.numeric) for row in inside)
     error = max(row.error for row in wrong)
     text = "the gradient of another function: the error does not fall with ε"
@@ -148,7 +167,7 @@ def _another(wrong, inside):
     return text
 
 
-def _where(wrong, rows, inside, names, fast):
+def _where(wrong: "_Rows", rows: "_Rows", inside: "_Rows", names: list[str], fast: bool) -> str:
     """Which part of the inputs the mistake is confined to."""
     right = [n for n in dict.fromkeys(row.argument for row in rows) if n not in names]
     text = ""
@@ -160,9 +179,9 @@ def _where(wrong, rows, inside, names, fast):
     count = f"{len(wrong)} of {len(inside)} elements"
     if len(inside) <= 2:
         return text
-    for axis in range(len(wrong[0].index)):
-        values = {row.index[axis] for row in wrong}
-        held = [row for row in inside if row.index[axis] in values]
+    for axis in range(len(wrong[0].index or ())):
+        values = {row.index[axis] for row in wrong if row.index is not None}
+        held = [row for row in inside if row.index is not None and row.index[axis] in values]
         if len(values) == 1 and len(held) == len(wrong):
             place = f"the index along axis {axis} of {names[0]} is {values.pop()}"
             return f"{text}; wrong where {place}"

@@ -3,20 +3,26 @@
 It must not know what tensors are.
 """
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import inspect
+
 __all__ = ["Holder", "signature"]
 
 
 class Holder:
     """Memory as NumPy's array interface describes it, and the object that keeps it."""
 
-    def __init__(self, owner, interface):
+    def __init__(self, owner: Any, interface: dict[str, Any]) -> None:
         self.owner = owner
         self.__array_interface__ = interface
 
 
-def _default(text):
+def _default(text: str) -> Any:
     """The value that a default's text stands for; text that is no literal stands for itself."""
-    constants = {"None": None, "True": True, "False": False}
+    constants: dict[str, Any] = {"None": None, "True": True, "False": False}
     if text in constants:
         return constants[text]
     for kind in (int, float):
@@ -27,7 +33,7 @@ def _default(text):
     return text.strip('"')
 
 
-def signature(arguments):
+def signature(arguments: Iterable[tuple[str, str | None]]) -> "inspect.Signature":
     """The signature of (name, default or None) pairs."""
     import inspect  # only those who ask for signatures pay for it
 

@@ -4,21 +4,28 @@
 Each method is the function of its name. It must not compute anything by itself.
 """
 
-from . import _array_api as api
-from . import _core, ops
+from collections.abc import Callable
+from typing import Any
 
-Tensor = _core.Tensor
+from . import _array_api as _api
+from . import ops
+from ._core import Tensor
+
+api: Any = _api
+Method = Callable[..., Any]
 
 
-def _no_out(name, out):
+def _no_out(name: str, out: Any) -> None:
     if out is not None:
         raise TypeError(f"{name}: tensors are immutable, there is nothing to write into")
 
 
-def _reduction(name, typed=False):
+def _reduction(name: str, typed: bool = False) -> tuple[str, Method]:
     function = getattr(api, name)
 
-    def method(self, axis=None, dtype=None, out=None, keepdims=False):
+    def method(
+        self: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+    ) -> Any:
         _no_out(name, out)
         if typed:
             return function(self, axis=axis, dtype=dtype, keepdims=keepdims)
@@ -30,10 +37,13 @@ def _reduction(name, typed=False):
     return name, method
 
 
-def _spread(name):
+def _spread(name: str) -> tuple[str, Method]:
     function = getattr(api, name)
 
-    def method(self, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=None):
+    def method(
+        self: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
+        keepdims: bool = False, *, correction: float | None = None,
+    ) -> Any:  # fmt: skip
         _no_out(name, out)
         if dtype is not None:
             self = api.astype(self, dtype, copy=False)
@@ -44,10 +54,10 @@ def _spread(name):
     return name, method
 
 
-def _position(name):
+def _position(name: str) -> tuple[str, Method]:
     function = getattr(api, name)
 
-    def method(self, axis=None, out=None, *, keepdims=False):
+    def method(self: Tensor, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
         _no_out(name, out)
         return function(self, axis=axis, keepdims=keepdims)
 
@@ -55,31 +65,32 @@ def _position(name):
     return name, method
 
 
-def _reshape(self, *shape):
+def _reshape(self: Tensor, *shape: Any) -> Any:
     return api.reshape(self, shape[0] if len(shape) == 1 else shape)
 
 
-def _astype(self, dtype, copy=True):
+def _astype(self: Tensor, dtype: Any, copy: bool = True) -> Any:
     return api.astype(self, dtype, copy=copy)
 
 
-def _flatten(self):
+def _flatten(self: Tensor) -> Tensor:
     """All elements along one axis."""
     return ops.flatten(self)
 
 
-def _squeeze(self, axis=None):
+def _squeeze(self: Tensor, axis: Any = None) -> Tensor:
     return ops.squeeze(self, axis)
 
 
-def _permute(self, *axes):
+def _permute(self: Tensor, *axes: Any) -> Tensor:
     """The tensor with its axes in another order, or reversed."""
+    order: Any = axes
     if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
-        axes = axes[0]
-    return ops.transpose(self, axes or None)
+        order = axes[0]
+    return ops.transpose(self, order or None)
 
 
-def _clip(self, min=None, max=None, out=None):
+def _clip(self: Tensor, min: Any = None, max: Any = None, out: Any = None) -> Any:
     _no_out("clip", out)
     return api.clip(self, min, max)
 
@@ -91,7 +102,7 @@ _RENAMED |= {"invert": "bitwise_invert", "left_shift": "bitwise_left_shift", "ri
 _RENAMED |= {"right_shift": "bitwise_right_shift", "conjugate": "conj", "mod": "remainder"}
 
 
-def _ufunc(self, ufunc, method, *inputs, **options):
+def _ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
     """NumPy's functions on tensors: ours of the same name, which can be differentiated, or NumPy's own
     on the memory that both share."""
     name = _RENAMED.get(ufunc.__name__, ufunc.__name__)
@@ -103,11 +114,11 @@ def _ufunc(self, ufunc, method, *inputs, **options):
     outputs = options.get("out", ())
     if any(isinstance(x, Tensor) for x in outputs):
         raise TypeError(f"{ufunc.__name__}: tensors are immutable, there is nothing to write into")
-    inputs = [numpy.asarray(x) if isinstance(x, Tensor) else x for x in inputs]
-    return getattr(ufunc, method)(*inputs, **options)
+    arrays = [numpy.asarray(x) if isinstance(x, Tensor) else x for x in inputs]
+    return getattr(ufunc, method)(*arrays, **options)
 
 
-_METHODS = dict(
+_METHODS: dict[str, Any] = dict(
     [
         _reduction("sum", typed=True), _reduction("prod", typed=True), _reduction("mean"), _reduction("max"),
         _reduction("min"), _reduction("all"), _reduction("any"), _spread("var"), _spread("std"),

@@ -5,17 +5,43 @@ it.
 """
 
 import math
-from collections import namedtuple
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from typing import NamedTuple
 
-from . import _diagnosis
+from . import _core, _diagnosis
 
-Comparison = namedtuple("Comparison", "argument index analytic numeric error tolerance")
-Comparison.__doc__ = "Both derivatives at one place; `index` is None for a direction."
-Step = namedtuple("Step", "eps numeric error")
-Step.__doc__ = "The difference quotient for one step ε, and how far the gradient is from it."
-Kink = namedtuple("Kink", "argument index left right analytic")
-Kink.__doc__ = "A place at which the differences from below and from above disagree."
+
+class Comparison(NamedTuple):
+    """Both derivatives at one place; `index` is None for a direction."""
+
+    argument: str
+    index: tuple[int, ...] | None  # type: ignore[assignment]
+    analytic: float
+    numeric: float
+    error: float
+    tolerance: float
+
+
+class Step(NamedTuple):
+    """The difference quotient for one step ε, and how far the gradient is from it."""
+
+    eps: float
+    numeric: float
+    error: float
+
+
+class Kink(NamedTuple):
+    """A place at which the differences from below and from above disagree."""
+
+    argument: str
+    index: tuple[int, ...] | None  # type: ignore[assignment]
+    left: float
+    right: float
+    analytic: float
+
+
+Points = list[tuple[float, float]]
 
 _SHOWN = 6
 
@@ -31,64 +57,75 @@ class Report:
     library).
     """
 
-    def __init__(self, name, problem=None, message=None, hint=None, notes=()):
+    def __init__(
+        self, name: str, problem: str | None = None, message: str | None = None,
+        hint: str | None = None, notes: Iterable[str] = (),
+    ) -> None:  # fmt: skip
         self.name, self.problem, self.message, self.hint = name, problem, message, hint
         self.notes = list(notes)
-        self.worst, self.comparisons, self.steps, self.kinks = None, [], [], []
-        self.kink_count, self.taylor, self.checked, self.elements = 0, None, 0, 0
-        self.mode, self.dtype, self.eps, self.text = "full", None, None, message or ""
+        self.worst: Comparison | None = None
+        self.comparisons: list[Comparison] = []
+        self.steps: list[Step] = []
+        self.kinks: list[Kink] = []
+        self.kink_count, self.checked, self.elements = 0, 0, 0
+        self.taylor: float | None = None
+        self.dtype: str | None = None
+        self.eps: float | None = None
+        self.mode, self.text = "full", message or ""
 
     @classmethod
-    def of(cls, core, shapes, notes):
+    def of(
+        cls, core: _core.Report, shapes: _diagnosis.Shapes, notes: Iterable[str]
+    ) -> "Report":
         """The report of what the engine found."""
         self = cls(core.name, core.problem, core.message, None, notes)
-        self.worst = core.worst and _comparison(core.worst)
+        self.worst = None if core.worst is None else _comparison(core.worst)
         self.comparisons = [_comparison(row) for row in core.comparisons]
         self.steps = [Step(*step) for step in core.steps]
         self.kinks = [Kink(name, _index(index), *rest) for name, index, *rest in core.kinks]
         self.kink_count, self.taylor, self.eps = core.kink_count, core.taylor, core.eps
         self.checked, self.elements = core.checked, core.elements
         self.mode, self.dtype, self.text = core.mode, core.dtype, str(core)
-        if core.problem == "shape":
+        if core.problem == "shape" and core.shapes is not None:
             self.hint = _diagnosis.shape_hint(*core.shapes)
         elif core.problem == "wrong":
             self.hint = _diagnosis.wrong_hint(self.comparisons, shapes, core.mode == "fast")
         else:
-            self.hint = _HINTS.get(core.problem)
+            self.hint = _HINTS.get(core.problem or "")
         return self
 
     @property
-    def passed(self):
+    def passed(self) -> bool:
         """Whether the gradient is right."""
         return self.problem is None
 
     @property
-    def problems(self):
+    def problems(self) -> list[str]:
         """The problem in a sentence, in a list that is empty if there is none."""
-        return [] if self.passed else [self.message]
+        return [] if self.passed else [self.message or ""]
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.passed
 
-    def raise_if_failed(self):
+    def raise_if_failed(self) -> None:
         """Raises AssertionError with the report unless the gradient is right."""
         __tracebackhide__ = True
         if not self.passed:
             raise AssertionError(f"\n{self}")
 
-    def fail(self, problem, message):
+    def fail(self, problem: str, message: str) -> None:
         """Adds a problem that was found beside the engine's, and that explains them."""
         self.problem, self.message, self.hint = problem, message, None
         self.kinks, self.kink_count, self.taylor = [], 0, None
 
-    def wrong(self):
+    def wrong(self) -> list[Comparison]:
         """The comparisons that are not within what is allowed, the worst first."""
         found = [row for row in self.comparisons if not row.error <= row.tolerance]
         return sorted(found, key=lambda row: -_ratio(row))
 
     # -- Words.
 
-    def verdict(self):
+    def verdict(self) -> str:
         """The first line."""
         if self.passed:
             return f"✓ {self.name}: the gradient is right"
@@ -104,7 +141,7 @@ class Report:
                 message = f"WRONG GRADIENT at {len(wrong)} of {len(among)} elements"
         return f"✗ {self.name}: {message}"
 
-    def setting(self):
+    def setting(self) -> str:
         """What was done, in brackets."""
         if self.eps is None:
             return ""
@@ -116,15 +153,16 @@ class Report:
             return f"{self.dtype}, ε = {self.eps:.0e}"
         return f"{what}, {self.dtype}, ε = {self.eps:.0e}"
 
-    def rows(self):
+    def rows(self) -> tuple[list[Comparison], int]:
         """The comparisons to show."""
         wrong = self.wrong()
         if wrong and self.problem == "wrong":
             return wrong[:_SHOWN], len(wrong) - _SHOWN
-        shown = self.worst is not None and self.problem in (None, "wrong", "unresolved", "taylor")
-        return ([self.worst], 0) if shown else ([], 0)
+        if self.worst is not None and self.problem in (None, "wrong", "unresolved", "taylor"):
+            return [self.worst], 0
+        return [], 0
 
-    def remarks(self):
+    def remarks(self) -> list[str]:
         """What else there is to say, line by line."""
         lines = []
         for kink in self.kinks:
@@ -142,7 +180,7 @@ class Report:
             lines.append(f"Taylor remainder: slope {self.taylor:.2f} (a right gradient gives 2)")
         return lines + [f"note: {note}" for note in self.notes]
 
-    def __str__(self):
+    def __str__(self) -> str:
         setting = self.setting()
         lines = list(_wrapped(self.verdict() + (f" ({setting})" if setting else ""), first=""))
         rows, more = self.rows()
@@ -158,7 +196,7 @@ class Report:
             lines.append(f"  and {more} more")
         if self.hint:
             lines += ["", *_wrapped(_sentence(self.hint))]
-        if self.steps and not self.passed:
+        if self.steps and self.worst is not None and not self.passed:
             lines += ["", f"  error against ε, at {_place(self.worst)}", *self.plot()]
         remarks = self.remarks()
         if remarks and not self.passed:
@@ -170,41 +208,50 @@ class Report:
 
     # -- Pictures.
 
-    def points(self):
+    def points(self) -> Points:
         """log₁₀ of ε and of the error, from the largest ε to the smallest."""
         finite = [s for s in self.steps if math.isfinite(s.error)]
         least = min((s.error for s in finite if s.error > 0), default=1e-16)
         return [(math.log10(s.eps), math.log10(max(s.error, least))) for s in finite]
 
-    def right_points(self):
+    def right_points(self) -> Points:
         """What `points` would be if the gradient were what differences settle at."""
-        if self.problem != "wrong":
+        if self.problem != "wrong" or self.worst is None:
             return []
         right = self.worst.numeric
         least = max(abs(right) * 1e-16, 1e-16)
         steps = [(s.eps, abs(s.numeric - right)) for s in self.steps if math.isfinite(s.numeric)]
         return [(math.log10(eps), math.log10(max(error, least))) for eps, error in steps]
 
-    def bounds(self, points):
+    def bounds(self, points: Points) -> tuple[float, float, int, int]:
         """The decades that a plot spans: of ε, and of errors with what is allowed."""
         ys = [y for _, y in points + self.right_points()]
-        ys.append(math.log10(max(self.worst.tolerance, 1e-300)))
+        ys.append(self.allowed())
         low, high = math.floor(min(ys) - 0.2), math.ceil(max(ys) + 0.2)
         xs = [x for x, _ in points]
         high = max(high, low + 4)
         return min(xs), max(xs), low, high + (high - low) % 2
 
-    def plot(self):
+    def allowed(self) -> float:
+        """log₁₀ of the error that is allowed at the worst place."""
+        return math.log10(max(self.worst.tolerance if self.worst is not None else 0.0, 1e-300))
+
+    def plot(self) -> list[str]:
         """The error against ε in characters."""
         points = self.points()
         if not points:
             return []
         left, right, low, high = self.bounds(points)
         height, wide = 8, 46
-        row = lambda y: round((high - y) / (high - low) * height)
-        column = lambda x: round((x - left) / max(right - left, 1e-9) * (wide - 1))
+
+        def row(y: float) -> int:
+            return round((high - y) / (high - low) * height)
+
+        def column(x: float) -> int:
+            return round((x - left) / max(right - left, 1e-9) * (wide - 1))
+
         grid = [[" "] * wide for _ in range(height + 1)]
-        allowed = row(math.log10(max(self.worst.tolerance, 1e-300)))
+        allowed = row(self.allowed())
         grid[allowed] = ["┄"] * wide
         for x, y in self.right_points():
             grid[row(y)][column(x)] = "○"
@@ -222,15 +269,23 @@ class Report:
             lines.append(f"  {'':>8}   ● your gradient   ○ what a right gradient would give")
         return lines
 
-    def svg(self):
+    def svg(self) -> str:
         """The error against ε on logarithmic scales, as SVG; "" if there is nothing to plot."""
         points = self.points()
         if not points:
             return ""
         left, right, low, high = self.bounds(points)
         width, height, x0, y0, x1, y1 = 480, 230, 58, 14, 466, 190
-        px = lambda x: x0 + (x - left) / max(right - left, 1e-9) * (x1 - x0)
-        py = lambda y: y1 - (y - low) / (high - low) * (y1 - y0)
+
+        def px(x: float) -> float:
+            return x0 + (x - left) / max(right - left, 1e-9) * (x1 - x0)
+
+        def py(y: float) -> float:
+            return y1 - (y - low) / (high - low) * (y1 - y0)
+
+        def curve(points: Points) -> str:
+            return " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in points)
+
         colour = "#2a9d5c" if self.passed else "#d9485f"
         out = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
@@ -254,8 +309,7 @@ class Report:
                 f'<text x="{x0 - 7}" y="{py(k) + 4:.1f}" text-anchor="end" '
                 f'opacity="0.75">{_power(k)}</text>'
             )
-        allowed = py(math.log10(max(self.worst.tolerance, 1e-300)))
-        curve = lambda points: " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in points)
+        allowed = py(self.allowed())
         line, right_line = curve(points), curve(self.right_points())
         if right_line:
             out += [
@@ -282,7 +336,7 @@ class Report:
         ]
         return "".join(out)
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         colour = "#2a9d5c" if self.passed else "#d9485f"
         out = [
             '<div style="font-family: system-ui, sans-serif; font-size: 13px; line-height: 1.45; '
@@ -312,7 +366,7 @@ class Report:
         if more > 0:
             out.append(f'<div style="opacity: 0.7">and {more} more</div>')
         picture = self.svg()
-        if picture:
+        if picture and self.worst is not None:
             out.append(
                 '<div style="margin-top: 6px; opacity: 0.7">error against ε, at '
                 f'{escape(_place(self.worst))}</div>'
@@ -336,36 +390,36 @@ _HINTS = {
 _HEAD = ["argument", "index", "your gradient", "differences", "error", "allowed"]
 
 
-def _index(index):
+def _index(index: Sequence[int] | None) -> tuple[int, ...] | None:
     return None if index is None else tuple(index)
 
 
-def _comparison(row):
+def _comparison(row: "_core._Entry") -> Comparison:
     name, index, *rest = row
     return Comparison(name, _index(index), *rest)
 
 
-def _ratio(row):
+def _ratio(row: Comparison) -> float:
     if math.isnan(row.error):
         return math.inf
     return row.error / row.tolerance if row.tolerance else math.inf
 
 
-def _place(row):
+def _place(row: Comparison | Kink) -> str:
     if row.index is None:
         return f"a random direction through {row.argument}"
     return f"{row.argument}{list(row.index)}" if row.index else row.argument
 
 
-def _sentence(hint):
+def _sentence(hint: str) -> str:
     return f"It looks like this: {hint}{'' if hint.endswith('?') else '.'}"
 
 
-def _power(k):
+def _power(k: int) -> str:
     return "10" + "".join("⁻" if c == "-" else "⁰¹²³⁴⁵⁶⁷⁸⁹"[int(c)] for c in str(k))
 
 
-def _cells(row):
+def _cells(row: Comparison) -> list[str]:
     index = "direction" if row.index is None else str(list(row.index))
     return [
         row.argument, index, f"{row.analytic:.9g}", f"{row.numeric:.9g}",
@@ -373,7 +427,7 @@ def _cells(row):
     ]
 
 
-def _table(rows):
+def _table(rows: list[Comparison]) -> Iterator[str]:
     lines = [_HEAD, *map(_cells, rows)]
     widths = [max(len(line[k]) for line in lines) for k in range(len(_HEAD))]
     for line in lines:
@@ -382,7 +436,7 @@ def _table(rows):
         yield "  " + "  ".join(left + right)
 
 
-def _wrapped(text, width=98, first="  "):
+def _wrapped(text: str, width: int = 98, first: str = "  ") -> Iterator[str]:
     line, start = first, True
     for word in text.split(" "):
         if not start and len(line) + 1 + len(word) > width:

@@ -19,3 +19,20 @@ NAMES = frozenset(
     argsort sort cumulative_prod cumulative_sum max mean min prod std sum var all any diff
     """.split()
 )
+
+#: Operations of the catalogue for which the standard has another name. The standard's is shown in
+#: `extensor`; the catalogue's works there too, and is shown in `extensor.ops`.
+RENAMED = {
+    "cast": "astype",
+    "concatenate": "concat",
+    "cumprod": "cumulative_prod",
+    "cumsum": "cumulative_sum",
+    "gather": "take_along_axis",
+    "max_reduce": "max",
+    "min_reduce": "min",
+    "modulo": "remainder",
+    "negate": "negative",
+    "power": "pow",
+    "transpose": "permute_dims",
+    "variance": "var",
+}

@@ -4,12 +4,19 @@ A tree is taken apart into its leaves (the tensors) and a structure, and put tog
 structure and other leaves. It must not know what is done with the leaves.
 """
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
 from . import _core
+from ._core import Tensor
 
 __all__ = ["flatten", "unflatten", "map", "leaves", "named_leaves", "Structure"]
 
-Tensor = _core.Tensor
-_LEAF = object()
+T = TypeVar("T")
+
+
+class _LEAF:
+    """The kind of a leaf."""
 
 
 class Structure:
@@ -17,10 +24,10 @@ class Structure:
 
     __slots__ = ("kind", "data", "parts")
 
-    def __init__(self, kind, data, parts):
+    def __init__(self, kind: type[Any] | None, data: Any, parts: "Sequence[Structure]") -> None:
         self.kind, self.data, self.parts = kind, data, parts
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Structure):
             return NotImplemented
         if self.kind is not other.kind or len(self.parts) != len(other.parts):
@@ -29,32 +36,28 @@ class Structure:
             return False
         return all(a == b for a, b in zip(self.parts, other.parts))
 
-    def _form(self):
+    def _form(self) -> Any:
         # Of a module or dataclass, the fields; not the object they were taken from.
         fielded = isinstance(self.data, tuple) and len(self.data) == 3 and isinstance(self.data[1], dict)
         return self.data[:2] if fielded else self.data
 
     __hash__ = None  # type: ignore[assignment]
 
-    def names(self):
+    def names(self) -> list[str]:
         """The names of the leaves, in order."""
-        names = []
+        names: list[str] = []
         _names(self, "", names)
         return names
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if self.kind is _LEAF:
             return "*"
         if self.kind is None:
             return repr(self.data)
-        return f"{self.kind.__name__}({', '.join(map_list(repr, self.parts))})"
+        return f"{self.kind.__name__}({', '.join(repr(part) for part in self.parts)})"
 
 
-def map_list(f, items):
-    return [f(item) for item in items]
-
-
-def _same(a, b):
+def _same(a: Any, b: Any) -> bool:
     try:
         return bool(a == b)
     except Exception:
@@ -64,15 +67,16 @@ def _same(a, b):
 _STAR = Structure(_LEAF, None, ())
 
 
-def _is_array(x):
+def _is_array(x: Any) -> bool:
     return hasattr(x, "__array_interface__") or hasattr(x, "__dlpack__")
 
 
-def _fields(x):
+def fields(x: Any) -> Sequence[str] | None:
     """The names of the fields of a dataclass or a module, or None."""
     names = getattr(x, "__tree_fields__", None)
     if names is not None and not isinstance(x, type):
-        return names() if callable(names) else names
+        found: Sequence[str] = names() if callable(names) else names
+        return found
     if hasattr(type(x), "__dataclass_fields__"):
         import dataclasses  # whoever made the class has imported it already
 
@@ -80,23 +84,23 @@ def _fields(x):
     return None
 
 
-def _is_static(x, name):
+def is_static(x: Any, name: str) -> bool:
     field = getattr(type(x), "__dataclass_fields__", {}).get(name)
     return field is not None and bool(field.metadata.get("static"))
 
 
-def flatten(tree, *, floats=True, buffers=True):
+def flatten(tree: Any, *, floats: bool = True, buffers: bool = True) -> tuple[list[Tensor], Structure]:
     """The leaves of a tree and its structure.
 
     Arrays of other libraries become tensors; so do Python floats, unless they are a module's or a
     dataclass' fields or `floats` is false. Everything else is part of the structure. With
     `buffers=False` the buffers of modules are part of the structure too.
     """
-    found = []
+    found: list[Tensor] = []
     return found, _flatten(tree, found, floats, buffers, 0)
 
 
-def _flatten(x, found, floats, buffers, depth):
+def _flatten(x: Any, found: list[Tensor], floats: bool, buffers: bool, depth: int) -> Structure:
     if isinstance(x, Tensor):
         found.append(x)
         return _STAR
@@ -113,14 +117,15 @@ def _flatten(x, found, floats, buffers, depth):
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         parts = [_flatten(v, found, floats, buffers, depth + 1) for v in x]
         return Structure(kind, x._fields, parts)
-    names = _fields(x)
+    names = fields(x)
     if names is not None:
         static = set(getattr(x, "__tree_static__", ()))
         held = set(getattr(x, "__tree_buffers__", ())) if not buffers else set()
-        data, parts, moving = {}, [], []
+        data: dict[str, Any] = {}
+        parts, moving = [], []
         for name in names:
             value = getattr(x, name)
-            if name in static or name in held or _is_static(x, name):
+            if name in static or name in held or is_static(x, name):
                 data[name] = value
                 continue
             part = _flatten(value, found, False, buffers, depth + 1)
@@ -136,16 +141,16 @@ def _flatten(x, found, floats, buffers, depth):
     return Structure(None, x, ())
 
 
-def unflatten(structure, leaves):
+def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     """The tree of a structure with these leaves."""
-    leaves = iter(leaves)
-    tree = _unflatten(structure, leaves)
-    for _ in leaves:
+    left = iter(leaves)
+    tree = _unflatten(structure, left)
+    for _ in left:
         raise ValueError("there are more leaves than the structure has places")
     return tree
 
 
-def _unflatten(s, leaves):
+def _unflatten(s: Structure, leaves: Iterator[Any]) -> Any:
     if s.kind is _LEAF:
         try:
             return next(leaves)
@@ -171,14 +176,14 @@ def _unflatten(s, leaves):
     if hasattr(original, "__dict__"):
         for name, value in original.__dict__.items():
             object.__setattr__(made, name, value)
-    for name in _fields(original):
+    for name in fields(original) or ():
         object.__setattr__(made, name, getattr(original, name))
     for name, part in zip(moving, parts):
         object.__setattr__(made, name, part)
     return made
 
 
-def map(f, tree, *others):
+def map(f: Callable[..., Any], tree: T, *others: Any) -> T:
     """The tree of `f` of each leaf (and of the leaves in its place in other trees of the same form)."""
     first, structure = flatten(tree)
     rest = []
@@ -187,27 +192,29 @@ def map(f, tree, *others):
         if len(more) != len(first):
             raise ValueError(f"trees differ in form: {structure} and {form}")
         rest.append(more)
-    return unflatten(structure, [f(*xs) for xs in zip(first, *rest)])
+    made: T = unflatten(structure, [f(*xs) for xs in zip(first, *rest)])
+    return made
 
 
-def leaves(tree):
+def leaves(tree: Any) -> list[Tensor]:
     """The tensors of a tree, in order."""
     return flatten(tree)[0]
 
 
-def named_leaves(tree, *, buffers=True):
+def named_leaves(tree: Any, *, buffers: bool = True) -> dict[str, Tensor]:
     """The tensors of a tree with their names ("layers.0.weight"), in order, as a dict; with
     `buffers=False` without the buffers of modules. The name of a tree that is one tensor is empty."""
     found, structure = flatten(tree, buffers=buffers)
     return dict(zip(structure.names(), found))
 
 
-def _names(s, prefix, names):
+def _names(s: Structure, prefix: str, names: list[str]) -> None:
     if s.kind is _LEAF:
         names.append(prefix[:-1])
         return
     if s.kind is None:
         return
+    keys: Iterable[Any]
     if s.kind is list or s.kind is tuple:
         keys = range(len(s.parts))
     elif issubclass(s.kind, dict) or issubclass(s.kind, tuple):

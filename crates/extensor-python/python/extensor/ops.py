@@ -1,15 +1,16 @@
-"""The operations of the catalogue as it has them: `ops.sum(x, axes=None, keepdims=False)`.
+"""The operations of the catalogue as it has them: `ops.sum(x, axis=None, keepdims=False)`.
 
 All are bound by looping over the catalogue. The standard's functions (`extensor.sum`) have the
-standard's arguments; these have the catalogue's.
+standard's arguments; these have the catalogue's, those of Rust.
 """
 
+from typing import Any
+
 from . import _core, _hints
+from ._standard import NAMES as _STANDARD
 
 CATALOGUE = _core.operations()
 globals().update(CATALOGUE)
-
-from ._standard import NAMES as _STANDARD  # noqa: E402
 
 #: What stands in the package's own namespace: all that the standard has no function for.
 EXTRA = {name: op for name, op in CATALOGUE.items() if name not in _STANDARD}
@@ -17,7 +18,7 @@ EXTRA = {name: op for name, op in CATALOGUE.items() if name not in _STANDARD}
 __all__ = list(CATALOGUE)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     hint = _hints.hint(name, CATALOGUE, "ops.")
     hint = f"; {hint}" if hint else ""
     raise AttributeError(f"there is no operation {name!r} in the catalogue{hint}")

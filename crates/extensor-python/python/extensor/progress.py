@@ -14,14 +14,30 @@ True
 """
 
 import html
+import importlib
 import shutil
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import Any, Protocol, TextIO, TypeVar
 
 __all__ = ["Progress", "track"]
 
 
-def _in_notebook():
+T = TypeVar("T")
+
+
+class _Form(Protocol):
+    """How progress is shown."""
+
+    interval: float
+
+    def show(self, bar: "Progress") -> None: ...
+    def end(self, bar: "Progress") -> None: ...
+    def write(self, text: str) -> None: ...
+
+
+def _in_notebook() -> bool:
     """Whether this code runs in a notebook's shell (Colab's is derived from Jupyter's); IPython is
     not imported for it."""
     get = getattr(sys.modules.get("IPython"), "get_ipython", None)
@@ -34,10 +50,10 @@ class _Terminal:
 
     interval = 0.1
 
-    def __init__(self, stream):
+    def __init__(self, stream: TextIO) -> None:
         self.stream, self.width = stream, 0
 
-    def show(self, bar):
+    def show(self, bar: "Progress") -> None:
         columns = shutil.get_terminal_size().columns
         text = bar.text()
         if bar.total:
@@ -50,12 +66,12 @@ class _Terminal:
         self.stream.flush()
         self.width = len(text)
 
-    def end(self, bar):
+    def end(self, bar: "Progress") -> None:
         self.show(bar)
         self.stream.write("\n")
         self.stream.flush()
 
-    def write(self, text):
+    def write(self, text: str) -> None:
         self.stream.write("\r" + text.ljust(self.width) + "\n")
         self.width = 0
 
@@ -65,13 +81,12 @@ class _Notebook:
 
     interval = 0.2
 
-    def __init__(self):
-        from IPython.display import HTML, display
+    def __init__(self) -> None:
+        shown: Any = importlib.import_module("IPython.display")
+        self.html, self.display = shown.HTML, shown.display
+        self.handle: Any = None
 
-        self.html, self.display = HTML, display
-        self.handle = None
-
-    def show(self, bar):
+    def show(self, bar: "Progress") -> None:
         value = f' value="{bar.share():.4f}"' if bar.total else ""
         text = html.escape(bar.text())
         shown = self.html(
@@ -84,7 +99,7 @@ class _Notebook:
 
     end = show
 
-    def write(self, text):
+    def write(self, text: str) -> None:
         self.display(self.html(f"<div style='font-family: monospace'>{html.escape(text)}</div>"))
 
 
@@ -93,20 +108,20 @@ class _Lines:
 
     interval = 5.0
 
-    def __init__(self, stream):
+    def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
-    def show(self, bar):
+    def show(self, bar: "Progress") -> None:
         self.write(bar.text())
 
     end = show
 
-    def write(self, text):
+    def write(self, text: str) -> None:
         self.stream.write(text + "\n")
         self.stream.flush()
 
 
-def _form(stream):
+def _form(stream: TextIO | None) -> _Form:
     if stream is None and _in_notebook():
         return _Notebook()
     stream = sys.stderr if stream is None else stream
@@ -123,20 +138,24 @@ class Progress:
     is in, or to the standard error stream.
     """
 
-    def __init__(self, total=None, label="", *, stream=None, start=0, clock=time.monotonic):
+    def __init__(
+        self, total: int | None = None, label: str = "", *, stream: TextIO | None = None, start: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         self.total, self.label = total, label
-        self.done, self._first, self._shown = start, start, {}
+        self.done, self._first = start, start
+        self._shown: dict[str, Any] = {}
         self._form, self._clock = _form(stream), clock
         self._begun = self._last = clock()
         self._closed = False
         if not isinstance(self._form, _Lines):
             self._form.show(self)
 
-    def share(self):
+    def share(self) -> float:
         """The share that is done."""
         return min(1.0, self.done / self.total) if self.total else 0.0
 
-    def text(self):
+    def text(self) -> str:
         """What is shown, as one line."""
         passed = self._clock() - self._begun
         made = self.done - self._first
@@ -154,7 +173,7 @@ class Progress:
         parts += [f"{name} {_value(value)}" for name, value in self._shown.items()]
         return "  ".join(parts)
 
-    def update(self, count=1, **shown):
+    def update(self, count: int = 1, **shown: Any) -> None:
         """Says that so many more are done, and what is to be shown beside them."""
         self.done += count
         self._shown.update(shown)
@@ -163,24 +182,26 @@ class Progress:
             self._last = now
             self._form.show(self)
 
-    def write(self, text):
+    def write(self, text: str) -> None:
         """Shows a line of text that stays."""
         self._form.write(text)
 
-    def close(self):
+    def close(self) -> None:
         """Shows the last state; nothing more is shown after that."""
         if not self._closed:
             self._closed = True
             self._form.end(self)
 
-    def __enter__(self):
+    def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def track(items, label="", total=None, *, stream=None):
+def track(
+    items: Iterable[T], label: str = "", total: int | None = None, *, stream: TextIO | None = None
+) -> Iterator[T]:
     """The items one after the other, with a progress bar.
 
     >>> import io
@@ -188,7 +209,7 @@ def track(items, label="", total=None, *, stream=None):
     >>> [k * k for k in track([1, 2, 3], stream=io.StringIO())]
     [1, 4, 9]
     """
-    if total is None and hasattr(items, "__len__"):
+    if total is None and isinstance(items, Sized):
         total = len(items)
     with Progress(total, label, stream=stream) as bar:
         for item in items:
@@ -196,13 +217,13 @@ def track(items, label="", total=None, *, stream=None):
             bar.update()
 
 
-def _duration(seconds):
+def _duration(seconds: float) -> str:
     seconds = max(0, round(seconds))
     hours, minutes = seconds // 3600, seconds // 60 % 60
     return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
 
 
-def _value(value):
+def _value(value: Any) -> str:
     try:
         return f"{float(value):.4g}"
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-//! Memory for time: calls whose insides are computed again when their gradient is wanted.
+//! Time for memory: calls that are computed again when their gradient is needed.
 
 use super::custom::{Function, leaf_tensors, refill, wrap_call};
 use super::transform::vjp;
@@ -10,11 +10,11 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 
-/// `f(args)`, of which reverse mode saves only the arguments: what is inside is computed again, with
-/// the same bits, when the gradient is wanted.
+/// `f(args)`, for which reverse mode saves only the arguments: everything inside is computed again,
+/// bit for bit, when the gradient is needed.
 ///
-/// What `f` captures may be traced too, and its gradient is right, but what is computed from it is
-/// saved as always: pass what is large as an argument.
+/// Tensors that `f` captures may be traced too, and their gradients are right, but what is computed
+/// from them is saved as usual: pass anything large as an argument.
 ///
 /// ```
 /// use extensor::ops::{exp, sum};
@@ -100,14 +100,14 @@ impl Operation for Checkpoint {
         let mut grads: Grads = SmallVec::from_elem(None, call.inputs.len());
         let (args, wanted) = (&call.inputs[..self.args], &call.wanted[..self.args]);
         if wanted.contains(&true) {
-            let moving = (0..args.len()).filter(|&i| wanted[i]);
-            let moving: Vec<Tensor> = moving.map(|i| args[i].clone()).collect();
+            let moves: Vec<usize> = (0..args.len()).filter(|&i| wanted[i]).collect();
+            let moving: Vec<Tensor> = moves.iter().map(|&i| args[i].clone()).collect();
             let again = |moving: &Vec<Tensor>| {
-                let mut moving = moving.iter();
-                let at = args.iter().zip(wanted);
-                let at = at.map(|(&x, &wanted)| if wanted { moving.next() } else { Some(x) });
-                let at: Option<Vec<Tensor>> = at.map(Option::<&Tensor>::cloned).collect();
-                (self.again)(&at.unwrap_or_default())
+                let mut at: Vec<Tensor> = args.iter().copied().cloned().collect();
+                for (&i, x) in moves.iter().zip(moving) {
+                    at[i] = x.clone();
+                }
+                (self.again)(&at)
             };
             let (_, pullback) = vjp(again, &moving)?;
             let cotangents: Vec<Tensor> = call.grads.iter().copied().cloned().collect();

@@ -7,8 +7,9 @@ use super::transform::{basis, grad, hvp, jvp, linearize, vjp};
 use super::tree::{Tree, map, map_parameters, parameters};
 use crate::{DType, Error, Key, Result, Tensor, ops};
 
-/// The diagonal of the Hessian of a function of which the result is one number: the second derivative
-/// by each element of the arguments, in their structure. [Buffers](super::Path::is_buffer) stay.
+/// The diagonal of the Hessian of a function whose result is one number: the second derivative with
+/// respect to each element of the arguments, in their structure. [Buffers](super::Path::is_buffer)
+/// stay.
 ///
 /// It takes as many products with the Hessian as there are elements; [`hessian_diagonal_probed`]
 /// estimates it from a few.
@@ -100,8 +101,9 @@ fn signs(key: Key, x: &Tensor) -> Result<Tensor> {
     bits.multiply(&two?)?.subtract(&one?)
 }
 
-/// The Laplacian of a function of which the result is one number: the sum of the second derivatives
-/// by each element of the arguments, the trace of the Hessian. [`laplacian_probed`] estimates it.
+/// The Laplacian of a function whose result is one number: the sum of the second derivatives with
+/// respect to each element of the arguments, which is the trace of the Hessian.
+/// [`laplacian_probed`] estimates it.
 ///
 /// ```
 /// use extensor::{autodiff::laplacian, tensor};

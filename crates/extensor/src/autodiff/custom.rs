@@ -1,4 +1,4 @@
-//! Functions with derivatives of the user's own.
+//! Functions whose derivatives the user defines.
 
 use super::trace::{Mark, note, unwrap};
 use super::tree::{Path, Tree, leaves, map};
@@ -57,11 +57,11 @@ pub(super) fn wrap_call<A: Tree, B: Tree>(
     refill(&outputs, &wrapped)
 }
 
-/// A function with a backward function of one's own: `forward` returns the results and what is to be
-/// saved, `backward` makes the gradients of the arguments from what was saved and the gradients of
-/// the results.
+/// A function with its own backward function: `forward` returns the results and what is to be
+/// saved, `backward` computes the gradients of the arguments from what was saved and from the
+/// gradients of the results.
 ///
-/// If both are made of operations the function can be differentiated any number of times.
+/// If both are made of operations, the function can be differentiated any number of times.
 ///
 /// ```
 /// use extensor::ops::{log, exp, add, divide};
@@ -176,7 +176,7 @@ impl Operation for CustomVjp {
     }
 }
 
-/// A function with a forward derivative of one's own, `rule(args, tangents)`, which returns the
+/// A function with its own forward derivative, `rule(args, tangents)`, which returns the
 /// derivatives of the results and is linear in the tangents. Reverse mode transposes it, so it is
 /// all that any order needs.
 ///

@@ -9,7 +9,7 @@ use crate::tensor::{broadcast, match_float};
 use crate::{DType, Error, Result, Tensor, ops};
 use extensor_kernels::interpret;
 use extensor_kernels::number::Number;
-use extensor_kernels::program::{Program, Step};
+use extensor_kernels::program::{Instruction, Program};
 use extensor_kernels::symbol::Symbol;
 use extensor_kernels::view::View;
 use smallvec::{SmallVec, smallvec};
@@ -32,20 +32,21 @@ pub(crate) fn formula(program: Program, inputs: &[&Tensor], spec: Spec) -> Resul
 /// The variables that a program's result or its derivatives depend on. The others must not be
 /// inputs: what depends on them would seem to be differentiable by them, over and over again.
 fn variables(program: &Program) -> Vec<usize> {
-    let mut reached = vec![false; program.steps.len()];
+    let mut reached = vec![false; program.instructions.len()];
     reached[program.result] = true;
     let mut read = Vec::new();
-    for (at, step) in program.steps.iter().enumerate().rev().filter(|(at, _)| *at <= program.result)
+    for (at, instruction) in
+        program.instructions.iter().enumerate().rev().filter(|(at, _)| *at <= program.result)
     {
         if !reached[at] {
             continue;
         }
-        match *step {
-            Step::Variable(k) => read.push(k),
-            Step::Like(_, smooth) => reached[smooth] = true,
+        match *instruction {
+            Instruction::Variable(k) => read.push(k),
+            Instruction::Like(_, smooth) => reached[smooth] = true,
             _ => {}
         }
-        step.operands().for_each(|operand| reached[operand] = true);
+        instruction.operands().for_each(|operand| reached[operand] = true);
     }
     read.sort_unstable();
     read.dedup();
@@ -55,14 +56,14 @@ fn variables(program: &Program) -> Vec<usize> {
 /// The program as one of these variables alone.
 fn reading(program: &Program, kept: &[usize]) -> Program {
     Program::record(kept.len(), |variables| {
-        let mut values: Vec<Symbol> = Vec::with_capacity(program.steps.len());
-        for step in &program.steps {
-            values.push(match *step {
-                Step::Variable(k) => match kept.iter().position(|&kept| kept == k) {
+        let mut values: Vec<Symbol> = Vec::with_capacity(program.instructions.len());
+        for instruction in &program.instructions {
+            values.push(match *instruction {
+                Instruction::Variable(k) => match kept.iter().position(|&kept| kept == k) {
                     Some(at) => variables[at],
                     None => variables[0].lit(0.0),
                 },
-                _ => Symbol::repeat(step, &values),
+                _ => Symbol::repeat(instruction, &values),
             });
         }
         values[program.result]

@@ -1,11 +1,11 @@
-//! What reverse mode notes, and the walk over it.
+//! What reverse mode records, and the walk over it.
 //!
-//! A call is a node with links to the calls that made its inputs; nobody links the other way, so what
-//! no result depends on is freed at once. Walks go from the newest call to the oldest, by number, and
-//! walking and dropping are loops: a chain of a million calls is fine.
+//! A call is a node with links to the calls that made its inputs; there are no links the other way,
+//! so whatever no result depends on is freed at once. Walks go from the newest call to the oldest,
+//! by number, and walking and dropping are loops: a chain of a million calls is fine.
 
 use crate::gradients::add_to;
-use crate::ops::operation::{Grads, Operation, backward_of_call, husk};
+use crate::ops::operation::{Grads, Operation, backward_of_call, placeholder};
 use crate::{DType, Result, Shape, Tensor};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub(super) enum Saved {
     Whole(Tensor),
     /// Like the only result, and so like the gradient that arrives there.
     Alike,
-    Husk(Box<(Shape, DType)>),
+    Placeholder(Box<(Shape, DType)>),
 }
 
 impl Saved {
@@ -62,7 +62,7 @@ impl Saved {
         }
         match result {
             Some(result) if is_like(x, result) => Saved::Alike,
-            _ => Saved::Husk(Box::new((x.shape().clone(), x.dtype()))),
+            _ => Saved::Placeholder(Box::new((x.shape().clone(), x.dtype()))),
         }
     }
 
@@ -70,12 +70,12 @@ impl Saved {
     fn or<'a>(
         &'a self,
         alike: &'a Option<Tensor>,
-        husks: &mut std::slice::Iter<'a, Tensor>,
+        placeholders: &mut std::slice::Iter<'a, Tensor>,
     ) -> Option<&'a Tensor> {
         match self {
             Saved::Whole(x) => Some(x),
             Saved::Alike => alike.as_ref(),
-            Saved::Husk(_) => husks.next(),
+            Saved::Placeholder(_) => placeholders.next(),
         }
     }
 
@@ -83,7 +83,7 @@ impl Saved {
         match self {
             Saved::Whole(x) => Tensor::constant(0.0, x.shape(), x.dtype()),
             Saved::Alike => unreachable!("a call is reached by a gradient for its only result"),
-            Saved::Husk(look) => Tensor::constant(0.0, &look.0, look.1),
+            Saved::Placeholder(spec) => Tensor::constant(0.0, &spec.0, spec.1),
         }
     }
 }
@@ -126,7 +126,7 @@ fn take_parents(call: &mut Option<Call>, rest: &mut Rest) {
     }
 }
 
-/// Where an input of the call comes from: its own link if nobody else holds the call.
+/// Where an input of the call comes from: its own link if nothing else refers to the call.
 #[inline]
 fn parent(node: &mut Arc<Node>, input: usize) -> Option<Parent> {
     match Arc::get_mut(node) {
@@ -162,7 +162,7 @@ impl Walk {
             self.arguments.insert(node.id, sum);
             return Ok(());
         }
-        let Pending { grads, .. } = self.place(node);
+        let Pending { grads, .. } = self.pending(node);
         if grads.len() <= output {
             grads.resize(output + 1, None);
         }
@@ -175,7 +175,7 @@ impl Walk {
     }
 
     /// Where the gradients of a call are added up.
-    fn place(&mut self, node: Arc<Node>) -> &mut Pending {
+    fn pending(&mut self, node: Arc<Node>) -> &mut Pending {
         let id = node.id;
         let above = match &self.newest {
             Some(newest) => id > newest.node.id,
@@ -199,7 +199,7 @@ impl Walk {
     }
 
     /// Calls the rules, newest first, until only arguments are left; returns their gradients by
-    /// number. A call that nobody else holds is freed as soon as its rule has run.
+    /// number. A call that nothing else refers to is freed as soon as its rule has run.
     pub fn finish(mut self) -> Result<BTreeMap<u64, Tensor>> {
         let mut alike = None;
         while let Some(Pending { mut node, grads }) = self.take_newest() {
@@ -233,26 +233,26 @@ impl Call {
             });
         }
         if !alike.as_ref().is_some_and(|x| is_like(x, &given[0])) {
-            *alike = Some(husk(given[0].shape(), given[0].dtype())?);
+            *alike = Some(placeholder(given[0].shape(), given[0].dtype())?);
         }
-        let mut husks: SmallVec<[Tensor; 3]> = SmallVec::new();
+        let mut placeholders: SmallVec<[Tensor; 3]> = SmallVec::new();
         for saved in self.inputs.iter().map(|input| &input.saved).chain(&self.outputs) {
-            if let Saved::Husk(look) = saved {
-                husks.push(husk(&look.0, look.1)?);
+            if let Saved::Placeholder(spec) = saved {
+                placeholders.push(placeholder(&spec.0, spec.1)?);
             }
         }
-        let mut husks = husks.iter();
+        let mut placeholders = placeholders.iter();
         let mut inputs: SmallVec<[&Tensor; 3]> = SmallVec::new();
         let mut wanted: SmallVec<[bool; 4]> = SmallVec::new();
         for input in &self.inputs {
-            if let Some(x) = input.saved.or(alike, &mut husks) {
+            if let Some(x) = input.saved.or(alike, &mut placeholders) {
                 inputs.push(x);
             }
             wanted.push(input.parent.is_some());
         }
         let mut outputs: SmallVec<[&Tensor; 1]> = SmallVec::new();
         for saved in &self.outputs {
-            if let Some(y) = saved.or(alike, &mut husks) {
+            if let Some(y) = saved.or(alike, &mut placeholders) {
                 outputs.push(y);
             }
         }

@@ -113,8 +113,8 @@ impl Operation for Pull {
         let [grads, inputs, outputs] = self.parts(inputs);
         Ok(smallvec![self.pull(grads, inputs, outputs, self.of)?])
     }
-    /// `<pull(g, x), h> = <g, op(x with h in its place)>`, whence the gradients for `g` and for the
-    /// other inputs.
+    /// `<pull(g, x), h> = <g, op(x with h in its place)>`, from which the gradients for `g` and for
+    /// the other inputs follow.
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let h = call.grad();
         let [grads, inputs, outputs] = self.parts(call.inputs);

@@ -29,7 +29,7 @@ pub fn vjp<A: Tree, B: Tree>(
     Ok((outputs, pullback))
 }
 
-/// [`vjp`] of a function that returns something beside its results, which is not differentiated.
+/// [`vjp`] of a function that returns something besides its results, which is not differentiated.
 pub fn vjp_with_aux<A: Tree, B: Tree, X: Tree>(
     f: impl FnOnce(&A) -> Result<(B, X)>,
     args: &A,
@@ -73,7 +73,8 @@ impl<A: Tree, B: Tree> Pullback<A, B> {
         self.finish(walk)
     }
 
-    /// Likewise for the last time: what the function saved is freed as soon as it has been used.
+    /// Like [`call`](Self::call), for the last time: what the function saved is freed as soon as it
+    /// has been used.
     pub fn call_once(mut self, cotangents: &B) -> Result<A> {
         let walk = self.start(cotangents)?;
         self.roots.clear();
@@ -123,7 +124,7 @@ impl<A: Tree, B: Tree> Pullback<A, B> {
     }
 }
 
-/// An error unless `x` looks like `like`.
+/// An error unless `x` has the shape and dtype of `like`.
 fn fits(op: &'static str, argument: &'static str, x: &Tensor, like: &Tensor) -> Result<()> {
     if x.shape() != like.shape() {
         let (expected, got) = (like.shape().to_string(), x.shape().clone());
@@ -201,7 +202,8 @@ pub fn value_and_grad<A: Tree>(
     Ok((value, grads))
 }
 
-/// Likewise of a function that returns something beside its value, which is not differentiated.
+/// [`value_and_grad`] of a function that returns something besides its value, which is not
+/// differentiated.
 pub fn value_and_grad_with_aux<A: Tree, X: Tree>(
     f: impl FnOnce(&A) -> Result<(Tensor, X)>,
     args: &A,
@@ -283,8 +285,8 @@ impl<A: Tree, B: Tree> Linearized<A, B> {
     }
 }
 
-/// The product of the Hessian of a function, of which the result is one number, with `tangents`:
-/// the derivative of the gradient along them, forward over reverse.
+/// The product of the Hessian of a function whose result is one number with `tangents`: the
+/// derivative of the gradient along them, forward over reverse.
 ///
 /// ```
 /// use extensor::ops::sum;
@@ -304,9 +306,9 @@ pub fn hvp_reverse<A: Tree>(f: impl Fn(&A) -> Result<Tensor>, args: &A, tangents
     pullback.call_once(tangents)
 }
 
-/// The derivative of every element of the result by every element of the argument, of shape
-/// `[result…, argument…]`: a row at a time in reverse mode, or a column at a time in forward mode if
-/// there are fewer of those.
+/// The derivative of every element of the result with respect to every element of the argument, of
+/// shape `[result…, argument…]`: a row at a time in reverse mode, or a column at a time in forward
+/// mode if there are fewer columns.
 ///
 /// ```
 /// use extensor::ops::multiply;
@@ -375,7 +377,7 @@ pub(super) fn basis(x: &Tensor, k: usize) -> Result<Tensor> {
     ops::reshape(&one, x.shape())
 }
 
-/// The second derivatives of a function of which the result is one number, of shape
+/// The second derivatives of a function whose result is one number, of shape
 /// `[argument…, argument…]`.
 ///
 /// ```

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::BuildHasher;
 
-/// Something made of tensors: a tensor, a tuple, an array, a vector, an option or a map of such
-/// things, or any struct of them with `#[derive(Tree)]`.
+/// Something made of tensors: a tensor, a tuple, an array, a vector, an option or a map of these,
+/// or any struct made of them with `#[derive(Tree)]`.
 ///
 /// Numbers, strings and `bool` are trees without leaves, which stay as they are.
 pub trait Tree: Sized {
@@ -25,8 +25,7 @@ pub trait Tree: Sized {
         f: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
     ) -> Result<Self>;
 
-    /// Calls `f` with every leaf, to be replaced where it is, in the order of
-    /// [`visit`](Tree::visit).
+    /// Calls `f` with every leaf, which it may replace, in the order of [`visit`](Tree::visit).
     fn visit_mut(
         &mut self,
         path: &Path<'_>,
@@ -80,7 +79,7 @@ impl<'a> Path<'a> {
         Path { parent: Some(self), part: Part::Name(name), buffer: self.buffer }
     }
 
-    /// The item of this number.
+    /// The item at this index.
     pub fn item(&'a self, index: usize) -> Path<'a> {
         Path { parent: Some(self), part: Part::Index(index), buffer: self.buffer }
     }
@@ -101,14 +100,15 @@ impl<'a> Path<'a> {
         matches!(self.part, Part::Root)
     }
 
-    /// The same place, as that of buffers.
+    /// The same path, marked as that of buffers.
     pub fn buffer(self) -> Path<'a> {
         Path { buffer: true, ..self }
     }
 
-    /// Whether the leaves here are buffers: tensors that are kept and saved with a model and are no
-    /// parameters of it, such as running statistics. Nothing is differentiated by them, their gradient
-    /// is zero, and optimisers leave them alone. A field is marked so with `#[tree(buffer)]`.
+    /// Whether the leaves here are buffers: tensors that are kept and saved with a model but are
+    /// not parameters of it, such as running statistics. Nothing is differentiated by them, their
+    /// gradient is zero, and optimisers leave them alone. A field is marked so with
+    /// `#[tree(buffer)]`.
     pub fn is_buffer(&self) -> bool {
         self.buffer
     }

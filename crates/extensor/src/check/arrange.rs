@@ -39,11 +39,11 @@ impl Arrangement {
         let row_major: Vec<isize> = shape.strides().to_vec();
         let len = x.len();
         match self {
-            Arrangement::Contiguous => place(x, len, 0, &row_major),
+            Arrangement::Contiguous => lay_out(x, len, 0, &row_major),
             Arrangement::Transposed => {
                 let reversed: Shape = shape.iter().rev().copied().collect();
                 let strides: Vec<isize> = reversed.strides().iter().rev().copied().collect();
-                place(x, len, 0, &strides)
+                lay_out(x, len, 0, &strides)
             }
             Arrangement::Sliced => {
                 let outer: Shape = shape.iter().map(|&size| 2 * size + 1).collect();
@@ -51,11 +51,11 @@ impl Arrangement {
                 let offset: isize = strides.iter().sum();
                 let doubled: Vec<isize> = strides.iter().map(|s| 2 * s).collect();
                 let len = outer.iter().product();
-                place(x, len, offset as usize, &doubled)
+                lay_out(x, len, offset as usize, &doubled)
             }
             Arrangement::Flipped => {
                 let back: Vec<isize> = row_major.iter().map(|s| -s).collect();
-                place(x, len, len.saturating_sub(1), &back)
+                lay_out(x, len, len.saturating_sub(1), &back)
             }
         }
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Arrangement {
 }
 
 /// Copies the elements into a buffer of `len` others, at these strides.
-fn place(x: &Tensor, len: usize, offset: usize, strides: &[isize]) -> Result<Tensor> {
+fn lay_out(x: &Tensor, len: usize, offset: usize, strides: &[isize]) -> Result<Tensor> {
     let shape = x.shape().clone();
     let whole = x.contiguous()?;
     let layout =

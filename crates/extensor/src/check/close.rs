@@ -22,7 +22,7 @@ pub fn assert_close(got: &Tensor, want: &Tensor) {
     assert_close_within(got, want, Tolerance::of(want.dtype()));
 }
 
-/// [`assert_close`] with a tolerance of one's own.
+/// [`assert_close`] with a given tolerance.
 ///
 /// ```
 /// use extensor::{Tolerance, check::assert_close_within, tensor};

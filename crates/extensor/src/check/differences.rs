@@ -207,9 +207,9 @@ impl<'a> Subject<'a> {
     }
 
     /// The derivative along the line by Ridders' method: central differences with halving steps,
-    /// extrapolated to a step of 0 by Neville's scheme (which removes the error terms in `h²`, `h⁴`,
-    /// …); of all entries of the tableau the one that settled best. The choice never looks at the
-    /// gradient that is being checked.
+    /// extrapolated to a step of 0 by Neville's scheme (which removes the error terms in `h²`,
+    /// `h⁴`, …); of all entries of the tableau the one that settled best. The choice does not
+    /// depend on the gradient that is being checked.
     pub fn extrapolate(&self, line: &Line, eps: f64) -> Result<Estimate> {
         const STEPS: usize = 20;
         const ORDERS: usize = 4;

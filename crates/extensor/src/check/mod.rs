@@ -24,12 +24,12 @@
 //! allowed for.
 //!
 //! A plain central difference with ε = 1e-5 carries an error of about 1e-11 from either side,
-//! truncation (`ε²f‴/6`) and rounding, which is well within the tolerance where the function and its
-//! third derivative are of ordinary size. Where it does not agree with the gradient, the difference
-//! is taken again by Ridders' method: steps from 1000 ε down by halves, extrapolated to 0, and the
-//! entry that settled best decides, chosen without a look at the gradient in question. If that does
-//! not agree either, one-sided differences are compared: at a kink they disagree however small the
-//! step, and the place is reported as not differentiable.
+//! truncation (`ε²f‴/6`) and rounding, which is well within the tolerance where the function and
+//! its third derivative are of ordinary size. Where it does not agree with the gradient, the
+//! difference is taken again by Ridders' method: steps from 1000 ε down by halves, extrapolated to
+//! 0, and the entry that settled best decides, chosen without regard to the gradient in question.
+//! If that does not agree either, one-sided differences are compared: at a kink they disagree
+//! however small the step, and the place is reported as not differentiable.
 
 mod arrange;
 mod bits;

@@ -35,9 +35,9 @@ pub struct Options {
     pub input_names: Vec<String>,
     /// The inputs to differentiate by; `None`: all inputs of a float dtype.
     pub wrt: Option<Vec<usize>>,
-    /// The step, in units of `max(1, |x|)`, or of the largest number of an input that has but tiny
-    /// ones; `None`: by the inputs' dtype, or the cube root of its precision where differences are
-    /// taken in it.
+    /// The step, in units of `max(1, |x|)`, or of the largest number of an input whose numbers are
+    /// all tiny; `None`: by the inputs' dtype, or the cube root of its precision where differences
+    /// are taken in it.
     pub eps: Option<f64>,
     /// The relative tolerance; `None`: by dtype.
     pub rtol: Option<f64>,
@@ -45,7 +45,7 @@ pub struct Options {
     pub atol: Option<f64>,
     /// Which differences are taken.
     pub mode: Mode,
-    /// How many random directions a fast check takes beside one for each input.
+    /// How many random directions a fast check takes besides one for each input.
     pub directions: usize,
     /// Where the random cotangent and directions come from.
     pub seed: u64,
@@ -53,7 +53,7 @@ pub struct Options {
     pub cotangent: Option<Tensor>,
     /// Whether differences are taken in the inputs' own dtype rather than in `f64`.
     pub own_dtype: bool,
-    /// Whether the slope of the Taylor remainder is looked at too.
+    /// Whether the slope of the Taylor remainder is checked too.
     pub taylor: bool,
     /// How many points that are not differentiable a report lists.
     pub shown: usize,

@@ -138,7 +138,7 @@ impl Images {
     }
 
     fn bytes(&self) -> &[u8] {
-        self.images.as_slice().unwrap_or_default()
+        self.images.row_major()
     }
 
     /// The pixels of one channel of one image.

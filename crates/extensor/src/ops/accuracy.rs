@@ -4,7 +4,7 @@
 
 use super::record::Record;
 
-/// A bound on an error in units of the last place, and the worst that there is.
+/// A bound on an error, in units in the last place, and the largest error found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
     /// What is promised, on every machine.
@@ -15,7 +15,7 @@ pub struct Bound {
     pub at: f32,
 }
 
-/// How far an operation of one number is from the truth in `f32`. Errors are counted as
+/// How far a function of one number is from the truth in `f32`. Errors are counted as
 /// [`Sweep`](crate::check::exhaustive::Sweep) says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
@@ -28,7 +28,7 @@ pub struct Accuracy {
 }
 
 impl Record {
-    /// How near the truth the operation is in `f32`, if it is one of one number.
+    /// How near the truth the operation is in `f32`, if it is a function of one number.
     pub fn accuracy(&self) -> Option<&'static Accuracy> {
         ACCURACY.iter().find(|row| row.name == self.name)
     }

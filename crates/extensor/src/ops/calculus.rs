@@ -1,4 +1,4 @@
-//! The derivative of a formula, as a formula: the steps of a program and, beside each, its slope.
+//! The derivative of a formula, as a formula: the instructions of a program and, beside each, its slope.
 //!
 //! A formula is differentiated as it is computed, element by element and forwards: where it selects,
 //! the derivative is that of the branch taken, and what the other branch would give does not matter.
@@ -6,7 +6,7 @@
 //! module must not know what tensors are.
 
 use extensor_kernels::number::{Number, Real};
-use extensor_kernels::program::{Binary, Program, Step, Unary};
+use extensor_kernels::program::{Binary, Instruction, Program, Unary};
 use extensor_kernels::symbol::Symbol;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2, LN_10};
 
@@ -14,19 +14,19 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2, LN_10};
 pub(crate) fn derivative(program: &Program, by: usize) -> Program {
     Program::record(program.variables + 1, |variables| {
         let (h, x) = (variables[0], &variables[1..]);
-        let mut values: Vec<Symbol> = Vec::with_capacity(program.steps.len());
-        for step in &program.steps {
-            values.push(match *step {
-                Step::Variable(k) => x[k],
-                _ => Symbol::repeat(step, &values),
+        let mut values: Vec<Symbol> = Vec::with_capacity(program.instructions.len());
+        for instruction in &program.instructions {
+            values.push(match *instruction {
+                Instruction::Variable(k) => x[k],
+                _ => Symbol::repeat(instruction, &values),
             });
         }
-        let along = Along { steps: &program.steps, values: &values, by };
+        let along = Along { instructions: &program.instructions, values: &values, by };
         let slopes = along.slopes(program.result, h.lit(1.0));
-        match (program.steps[program.result], slopes[program.result]) {
+        match (program.instructions[program.result], slopes[program.result]) {
             (_, None) => h.lit(0.0),
             // What is held within a limit stays so, whatever `h` is.
-            (Step::Capped(a, mask, limit), Some(_)) => {
+            (Instruction::Capped(a, mask, limit), Some(_)) => {
                 let slope = slopes[a].unwrap_or_else(|| h.lit(0.0));
                 h.times(slope).capped(values[mask].answer() & h.is_finite(), limit)
             }
@@ -35,48 +35,53 @@ pub(crate) fn derivative(program: &Program, by: usize) -> Program {
     })
 }
 
-/// A program and its steps' values, along one of its variables.
+/// A program and its instructions' values, along one of its variables.
 struct Along<'a> {
-    steps: &'a [Step],
+    instructions: &'a [Instruction],
     values: &'a [Symbol],
     by: usize,
 }
 
 impl Along<'_> {
-    /// The derivatives of all steps up to `last` as the variable moves at this speed; `None`: 0
+    /// The derivatives of all instructions up to `last` as the variable moves at this speed; `None`: 0
     /// whatever the numbers are.
     fn slopes(&self, last: usize, speed: Symbol) -> Vec<Option<Symbol>> {
         let mut slopes: Vec<Option<Symbol>> = Vec::with_capacity(last + 1);
         for k in 0..=last {
-            slopes.push(match self.steps[k] {
-                Step::Variable(number) => (number == self.by).then_some(speed),
+            slopes.push(match self.instructions[k] {
+                Instruction::Variable(number) => (number == self.by).then_some(speed),
                 _ => self.slope(k, &slopes),
             });
         }
         slopes
     }
 
-    /// The derivative of a step's value, from the derivatives of those before it.
+    /// The derivative of an instruction's value, from the derivatives of those before it.
     fn slope(&self, k: usize, slopes: &[Option<Symbol>]) -> Option<Symbol> {
         let (values, value) = (self.values, self.values[k]);
-        match self.steps[k] {
-            Step::Variable(_) | Step::Constant(_) => None,
-            Step::Compare(..) | Step::And(..) | Step::Or(..) | Step::Not(_) => None,
-            Step::Unary(f, a) => unary(f, values[a], value, slopes[a]?),
-            Step::Binary(f, a, b) => {
+        match self.instructions[k] {
+            Instruction::Variable(_) | Instruction::Constant(_) => None,
+            Instruction::Compare(..)
+            | Instruction::And(..)
+            | Instruction::Or(..)
+            | Instruction::Not(_) => None,
+            Instruction::Unary(f, a) => unary(f, values[a], value, slopes[a]?),
+            Instruction::Binary(f, a, b) => {
                 binary(f, [values[a], values[b]], value, [slopes[a], slopes[b]])
             }
-            Step::Select(mask, a, b) => either([slopes[a], slopes[b]], value, |a, b| {
+            Instruction::Select(mask, a, b) => either([slopes[a], slopes[b]], value, |a, b| {
                 Symbol::select(values[mask].answer(), a, b)
             }),
-            Step::MulAdd(a, b, c) => {
+            Instruction::MulAdd(a, b, c) => {
                 let [first, second] = [(a, b), (b, a)];
                 let term = |(a, b): (usize, usize)| slopes[a].map(|s| s.times(values[b]));
                 sum(sum(term(first), term(second)), slopes[c])
             }
-            Step::Capped(a, mask, limit) => Some(slopes[a]?.capped(values[mask].answer(), limit)),
-            Step::Like(_, smooth) => slopes[smooth],
-            Step::PowerTimes(x, n, q, m) => self.power_times([x, n, q], m, slopes),
+            Instruction::Capped(a, mask, limit) => {
+                Some(slopes[a]?.capped(values[mask].answer(), limit))
+            }
+            Instruction::Like(_, smooth) => slopes[smooth],
+            Instruction::PowerTimes(x, n, q, m) => self.power_times([x, n, q], m, slopes),
         }
     }
 
@@ -93,8 +98,8 @@ impl Along<'_> {
             let first = (n - n.lit(f64::from(m))) * q * sx;
             // x·q′ is how q changes as the variable moves at the speed x. There is a logarithm of
             // x in q, whose slope is that speed over x, 1 and not ∞.
-            let second = match self.steps[base] {
-                Step::Variable(_) => self.slopes(factor, x)[factor].map(|slope| slope * sx),
+            let second = match self.instructions[base] {
+                Instruction::Variable(_) => self.slopes(factor, x)[factor].map(|slope| slope * sx),
                 _ => sq.map(|sq| x * sq),
             };
             x.power_times(n, second.map_or(first, |second| first + second), m + 1)

@@ -1,8 +1,7 @@
 //! The catalogue: one explicit list of all operations.
 //!
-//! Whatever must hold for all of them is a loop over it.
+//! Whatever must hold for every operation is a loop over it.
 
-use super::activation::curve::Curve;
 use super::activation::softmax::Rule as _;
 use super::operation::{Operation, Outputs, apply};
 use super::params::Params;

@@ -27,6 +27,7 @@ pub mod params;
 pub(crate) mod pointwise;
 pub mod record;
 pub mod samples;
+mod signature;
 pub mod source;
 mod unary;
 

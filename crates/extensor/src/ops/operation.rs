@@ -30,7 +30,7 @@ pub type Outputs = SmallVec<[Tensor; 1]>;
 /// The gradients for an operation's inputs; `None` for those not wanted.
 pub type Grads = SmallVec<[Option<Tensor>; 3]>;
 
-/// What a clonable operation has: a copy of itself, whatever its type.
+/// A copy of an operation whose type is not known.
 pub trait Boxed {
     /// The copy.
     fn boxed(&self) -> Box<dyn Operation>;
@@ -50,7 +50,7 @@ impl Clone for Box<dyn Operation> {
 
 /// An operation with its parameters: a pure function of tensors, and its derivative.
 ///
-/// None of its methods is ever called with a tensor that is being differentiated, but for
+/// None of its methods is ever called with a tensor that is being differentiated, except
 /// [`backward`](Operation::backward) of a [`Class::Elementwise`] or a [`Class::Reduction`] and
 /// [`derivative`](Operation::derivative), which are made of operations and formulas.
 pub trait Operation: Boxed + Debug + Send + Sync + 'static {
@@ -95,7 +95,7 @@ fn no_derivative(op: &'static str) -> Error {
     Error::NotDifferentiable { op, argument: "an input".into(), reason }
 }
 
-/// A call along whose inputs' tangents an operation is differentiated.
+/// A call that is differentiated along tangents of its inputs.
 pub struct Forward<'a> {
     /// The inputs.
     pub inputs: &'a [&'a Tensor],
@@ -105,7 +105,7 @@ pub struct Forward<'a> {
     pub tangents: &'a [Option<&'a Tensor>],
 }
 
-/// A differentiation under way: what a backward rule sees.
+/// What a backward rule is given.
 pub struct Backward<'a> {
     /// The gradient for each result (auxiliary outputs have none).
     pub grads: &'a [&'a Tensor],
@@ -178,7 +178,7 @@ pub fn apply(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Outputs> {
     forward(op, inputs, specs, Location::caller())
 }
 
-// Not at each place where an operation is called.
+// Not inlined at every call.
 #[inline(never)]
 fn forward(
     op: &dyn Operation,
@@ -214,7 +214,7 @@ pub fn backward(
     wanted: &[bool],
 ) -> Result<Grads> {
     let record = op.record();
-    let name = backward_name(record);
+    let name = record.backward_name();
     for (i, input) in inputs.iter().enumerate() {
         if wanted[i] && !(record.differentiable_input(i) && input.dtype().is_float()) {
             let argument = input_name(record, i);
@@ -262,7 +262,7 @@ pub(crate) fn backward_of_call(
     let mut result = if traced(grads) || traced(inputs) || traced(outputs) {
         autodiff::backward(op, &call)?
     } else {
-        stoppable(backward_name(record), || op.backward(&call))?
+        stoppable(record.backward_name(), || op.backward(&call))?
     };
     debug_assert_eq!(result.len(), inputs.len(), "{}: a gradient for each input", record.name);
     for (grad, input) in result.iter_mut().zip(inputs) {
@@ -270,7 +270,7 @@ pub(crate) fn backward_of_call(
         if value.shape() != input.shape() {
             let class = Class::Elementwise;
             debug_assert_eq!(record.class, class, "{}: a gradient's shape", record.name);
-            *value = reduce_to_shape(backward_name(record), value, input.shape())?;
+            *value = reduce_to_shape(record.backward_name(), value, input.shape())?;
         }
         if value.dtype() != input.dtype() {
             *value = ops::cast(value, input.dtype())?;
@@ -308,9 +308,9 @@ pub(crate) fn backward_of<const N: usize>(
     })
 }
 
-/// Stands in for a tensor whose values are not needed: its shape and dtype, without its memory.
-/// The values are NaN, so that a rule that reads them after all is found out.
-pub fn husk(shape: &Shape, dtype: DType) -> Result<Tensor> {
+/// Stands in for a tensor whose values are not needed: its shape and dtype, without its memory. The
+/// values are NaN, so that a rule that reads them after all gives itself away.
+pub fn placeholder(shape: &Shape, dtype: DType) -> Result<Tensor> {
     Tensor::constant(if dtype.is_float() { f64::NAN } else { 0.0 }, shape, dtype)
 }
 
@@ -347,8 +347,8 @@ pub(crate) fn reduce_to_shape(op: &'static str, grad: &Tensor, shape: &Shape) ->
     ops::reshape(&summed, shape)
 }
 
-/// The derivatives of an operation's results along `tangents`, from its class and its backward rule:
-/// no rule has a second formula for forward mode, but for those of [`Class::General`]. `None` stands
+/// The derivatives of an operation's results along `tangents`, from its class and its backward
+/// rule: only the rules of [`Class::General`] have a second formula for forward mode. `None` stands
 /// for a tangent that is zero.
 pub fn forward_derivative(
     op: &dyn Operation,
@@ -471,11 +471,6 @@ fn linear_derivative(
     let mut along = apply(op.linear_part().as_deref().unwrap_or(op), &at)?;
     along.truncate(results.len());
     Ok(along)
-}
-
-/// `"relu_backward"` for `relu`, as errors name it.
-fn backward_name(record: &'static Record) -> &'static str {
-    record.backward.split('(').next().unwrap_or(record.name)
 }
 
 /// The name of input number `index`, as errors and reports use it.

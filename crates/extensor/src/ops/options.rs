@@ -1,7 +1,8 @@
 //! Options with defaults, for operations that have more than one thing that may be left out.
 
 /// Defines a struct of options: `new()` has the defaults, and each option is set by its name, from
-/// whatever becomes its type; those after `exactly` from their type, so that a literal is one of it.
+/// anything that converts into its type; those after `exactly` take their type itself, so that a
+/// literal has that type.
 macro_rules! options {
     (
         $(#[$doc:meta])*

@@ -1,7 +1,7 @@
 //! Parameters by name, for calls through the catalogue.
 
 use super::record::Record;
-use crate::{Axes, DType, Error, Key, Result};
+use crate::{Axes, DType, Error, Key, Result, Tensor};
 use std::fmt;
 
 /// The value of a parameter.
@@ -71,6 +71,79 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
+/// The type of a parameter of a function of one number: a number, or one that may be left out.
+pub(crate) trait Setting: Sized {
+    /// The parameter of this name, or its default.
+    fn read(params: &Params, op: &'static str, name: &'static str, default: Self) -> Result<Self>;
+}
+
+impl Setting for f64 {
+    fn read(params: &Params, op: &'static str, name: &'static str, default: f64) -> Result<f64> {
+        params.float(op, name, default)
+    }
+}
+
+impl Setting for Option<f64> {
+    fn read(params: &Params, op: &'static str, name: &'static str, default: Self) -> Result<Self> {
+        Ok(params.optional_float(op, name)?.or(default))
+    }
+}
+
+fn bad<T>(op: &'static str, parameter: &'static str, got: f64, expected: String) -> Result<T> {
+    Err(Error::Parameter { op, parameter, expected, got: format!("{got:?}") })
+}
+
+/// An error unless a parameter is finite, in the precision that the dtype is computed in too.
+pub(crate) fn expect_finite(
+    op: &'static str,
+    name: &'static str,
+    value: f64,
+    dtype: DType,
+) -> Result<()> {
+    let wide = dtype == DType::F64;
+    if value.abs() <= if wide { f64::MAX } else { f64::from(f32::MAX) } {
+        return Ok(());
+    }
+    let within = if wide { DType::F64 } else { DType::F32 };
+    bad(op, name, value, format!("a finite number that {within} can hold"))
+}
+
+/// An error if a parameter is NaN, or, beside whole numbers, not one that their dtype can hold.
+pub(crate) fn expect_number(
+    op: &'static str,
+    name: &'static str,
+    value: impl Into<Option<f64>>,
+    dtype: DType,
+) -> Result<()> {
+    match value.into() {
+        Some(value) if value.is_nan() => bad(op, name, value, "a number".into()),
+        Some(value) if dtype.is_int() && Tensor::scalar_of(value, dtype).is_err() => {
+            bad(op, name, value, format!("a whole number that {dtype} can hold"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An error if the first of two parameters is above the second.
+pub(crate) fn expect_order<T: Into<Option<f64>>>(
+    op: &'static str,
+    names: [&'static str; 2],
+    values: [T; 2],
+) -> Result<()> {
+    match values.map(Into::into) {
+        [Some(low), Some(high)] if low > high => {
+            bad(op, names[0], low, format!("at most {} ({high:?})", names[1]))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a name is that of a parameter. What may be several has its name in the singular (`axis`), as
+/// in other libraries; files and programs that say it in the plural are understood.
+fn means(given: &str, name: &str) -> bool {
+    given == name || matches!((given, name), ("axes", "axis") | ("shifts", "shift"))
+}
+
 /// Parameters by name, in the order given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Params(Vec<(String, Value)>);
@@ -95,7 +168,7 @@ impl Params {
     /// An error if a name is not among the operation's parameters.
     pub(crate) fn expect_known(&self, record: &Record) -> Result<()> {
         for (name, _) in self.iter() {
-            if !record.params.iter().any(|p| p.name == name) {
+            if !record.params.iter().any(|p| means(name, p.name)) {
                 let known: Vec<&str> = record.params.iter().map(|p| p.name).collect();
                 let known = if known.is_empty() { "none".into() } else { known.join(", ") };
                 let parameter = name.to_string();
@@ -106,7 +179,7 @@ impl Params {
     }
 
     fn get(&self, name: &str) -> &Value {
-        self.0.iter().find(|(n, _)| n == name).map_or(&Value::None, |(_, v)| v)
+        self.0.iter().find(|(n, _)| means(n, name)).map_or(&Value::None, |(_, v)| v)
     }
 
     fn bad<T>(&self, op: &'static str, parameter: &'static str, expected: &str) -> Result<T> {
@@ -123,7 +196,7 @@ impl Params {
         }
     }
 
-    /// True or false, which by default it is, or one of the words that others use for these.
+    /// True or false, by default false, or one of the words that other libraries use for these.
     pub fn bool_or(
         &self,
         op: &'static str,
@@ -187,7 +260,7 @@ impl Params {
         }
     }
 
-    /// Axes: nothing for all of them.
+    /// Axes; all if none are given.
     pub fn axes(&self, op: &'static str, name: &'static str) -> Result<Axes> {
         Ok(Axes::from(self.optional_ints(op, name)?.as_deref()))
     }

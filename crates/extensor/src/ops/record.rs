@@ -5,6 +5,8 @@ use super::Operation;
 pub use super::accuracy::{Accuracy, Bound};
 use super::params::Params;
 use super::samples::{Bad, Sample, Sampler};
+pub(super) use super::signature::signature;
+pub use super::signature::{Argument, Kind, Signature};
 use std::fmt;
 
 /// The families that operations come in.
@@ -28,7 +30,7 @@ pub enum Family {
     Pooling,
     /// Numbers brought to mean 0 and variance 1.
     Normalization,
-    /// Averages weighted by the likeness of queries and keys.
+    /// Averages weighted by the similarity of queries and keys.
     Attention,
     /// Numbers left out at random.
     Dropout,
@@ -67,14 +69,14 @@ pub enum Class {
     /// Affine in each differentiable input by itself (linear, bilinear):
     /// the derivative along `t` is the operation at `t` less the operation at 0.
     Affine,
-    /// Many elements to one: each gradient is the output's, spread, times a weight; the derivative
+    /// Many elements to one: each gradient is the output's, broadcast, times a weight; the derivative
     /// along `t` is the sum of weights times `t`.
     Reduction,
-    /// None of these: the operation says itself what its derivative along a tangent is (see
-    /// [`Operation::derivative`]), and the adjoint identity holds it to its backward rule.
+    /// None of these: the operation itself says what its derivative along a tangent is (see
+    /// [`Operation::derivative`]), and the adjoint identity checks it against the backward rule.
     General,
     /// Its rules are made of operations, whatever the operation itself is made of: they run on
-    /// tensors that are being differentiated as they do on others.
+    /// tensors that are being differentiated just as on any others.
     Composite,
     /// Not differentiable at all.
     Constant,
@@ -122,7 +124,7 @@ pub struct Input {
     pub name: &'static str,
     /// Whether the operation can be differentiated by it.
     pub differentiable: bool,
-    /// Whether it may be left out, be there once, or stand for any number of tensors.
+    /// Whether it is given once, may be left out, or stands for any number of tensors.
     pub count: Count,
 }
 
@@ -175,7 +177,7 @@ pub struct Parameter {
     pub default: Option<&'static str>,
 }
 
-/// All there is to know of an operation, in one place.
+/// Everything there is to know about an operation, in one place.
 pub struct Record {
     /// Its name, also the name of its function.
     pub name: &'static str,
@@ -193,8 +195,8 @@ pub struct Record {
     pub inputs: &'static [Input],
     /// The parameters it takes.
     pub params: &'static [Parameter],
-    /// The explicit backward function's arguments, for display.
-    pub backward: &'static str,
+    /// The explicit backward function, if there is one.
+    pub backward: Option<Signature>,
     /// What kind of function it is.
     pub class: Class,
     /// How often it can be differentiated with a result that is not identically zero or undefined:
@@ -215,7 +217,7 @@ pub struct Record {
     pub samples: fn(&mut Sampler),
     /// Whether the function cannot be differentiated, twice, at a sample: it has a kink there, a
     /// step, a tie, a singular point or the end of its domain, and the conventions hold. Everywhere
-    /// else its derivatives are compared with differences; the suite finds out a record that calls a
+    /// else its derivatives are compared with differences; the suite catches a record that calls a
     /// smooth point a kink.
     pub kinks: fn(&Sample) -> bool,
     /// Calls that must fail, with a part of the message.
@@ -239,7 +241,7 @@ impl Record {
         conventions: "",
         inputs: &[Input::new("x")],
         params: &[],
-        backward: "",
+        backward: None,
         class: Class::Elementwise,
         order: 2,
         needs: Needs::Inputs,
@@ -264,6 +266,17 @@ impl Record {
         });
         let arguments: Vec<String> = inputs.chain(params).collect();
         format!("{}({})", self.name, arguments.join(", "))
+    }
+
+    /// `clip_backward(grad_output, x, min, max)`; nothing where there is no such function.
+    pub fn backward_signature(&self) -> String {
+        self.backward.map_or(String::new(), |signature| signature.to_string())
+    }
+
+    /// The name of the explicit backward function, or the operation's own where there is none: what
+    /// errors in the backward pass are reported under.
+    pub fn backward_name(&self) -> &'static str {
+        self.backward.map_or(self.name, |signature| signature.name)
     }
 
     /// Whether the operation has a derivative at all.

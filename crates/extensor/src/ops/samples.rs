@@ -17,10 +17,10 @@ pub struct Sample {
     /// Whether the operation can be differentiated there: not at kinks (see
     /// [`Record::kinks`](super::record::Record::kinks)).
     pub smooth: bool,
-    /// Whether its numbers are so large, or so alike, that what is left of a derivative may be less
-    /// than differences can tell: they may find nothing wrong there, and need not confirm it.
+    /// Whether its numbers are so large, or so alike, that a derivative may be too small for
+    /// differences to measure: they must not contradict it there, but need not confirm it.
     pub far: bool,
-    /// Whether it is there for the way in which much work is done, and too large for more than
+    /// Whether it exercises how large arrays are worked on, and is too large for more than
     /// projections.
     pub large: bool,
 }
@@ -31,12 +31,12 @@ impl Sample {
         self.any(input, |x| values.contains(&x))
     }
 
-    /// Whether a number of this input is such a one.
+    /// Whether a number of this input satisfies a condition.
     pub fn any(&self, input: usize, such: impl Fn(f64) -> bool) -> bool {
         self.inputs[input].to_f64_vec().into_iter().any(such)
     }
 
-    /// Whether a pair of numbers that meet, the two inputs being broadcast, is such a one.
+    /// Whether a pair of numbers that meet when the two inputs are broadcast satisfies a condition.
     pub fn meet(&self, [a, b]: [usize; 2], such: impl Fn(f64, f64) -> bool) -> bool {
         let (a, b) = (&self.inputs[a], &self.inputs[b]);
         let shape = made(crate::tensor::broadcast("samples", a.shape(), b.shape()));
@@ -51,15 +51,20 @@ impl Sample {
         let mut groups: BTreeMap<Vec<usize>, Vec<f64>> = BTreeMap::new();
         for (at, value) in x.to_f64_vec().into_iter().enumerate() {
             let index = unravel(at, x.shape()).into_iter().zip(&mask);
-            let place = index.map(|(i, &within)| if within { 0 } else { i }).collect();
-            groups.entry(place).or_default().push(value);
+            let group = index.map(|(i, &within)| if within { 0 } else { i }).collect();
+            groups.entry(group).or_default().push(value);
         }
         groups.into_values().collect()
     }
 
-    /// The numbers of the first input that are reduced to one, as the parameter `axes` says.
+    /// The numbers of the first input that are reduced to one, as the parameter `axis` says.
     pub fn reduced(&self) -> Vec<Vec<f64>> {
-        self.groups(&made(self.params.axes("samples", "axes")))
+        self.groups(&made(self.params.axes("samples", "axis")))
+    }
+
+    /// The value of a parameter that is a list of whole numbers.
+    pub fn whole_numbers(&self, parameter: &'static str) -> Vec<i64> {
+        made(self.params.ints("samples", parameter))
     }
 
     /// The value of a parameter that is a number, or its default.
@@ -211,6 +216,32 @@ impl Sampler {
     pub fn finish(self) -> Vec<Sample> {
         self.samples
     }
+}
+
+/// Draws samples of a function of one number from an interval, away from its kinks: with each of the
+/// settings of its parameters, and with the defaults, whose kinks are `kinks`.
+pub(crate) fn draw(
+    s: &mut Sampler,
+    [low, high]: [f64; 2],
+    kinks: &[f64],
+    settings: &[(Params, Vec<f64>)],
+) {
+    let default = (Params::new(), kinks.to_vec());
+    let (params, kinks) = settings.first().unwrap_or(&default);
+    for shape in SHAPES {
+        let x = s.away(low, high, kinks, shape);
+        s.add([x], params.clone());
+    }
+    for (params, kinks) in settings {
+        let x = s.away(low, high, kinks, &[3, 4]);
+        s.add([x], params.clone());
+    }
+    if !settings.is_empty() {
+        let x = s.away(low, high, &default.1, &[7]);
+        s.add_noted([x], default.0.clone(), "the default");
+    }
+    let x = s.away(low, high, kinks, &[LARGE]);
+    s.add_large([x], params.clone(), "many numbers");
 }
 
 /// Collects calls that must fail.

@@ -94,12 +94,10 @@ pub const fn hash(name: &str) -> u64 {
 
 /// The name of the explicit backward function; empty where there is none.
 pub const fn backward_function(record: &'static Record) -> &'static str {
-    let bytes = record.backward.as_bytes();
-    let mut end = 0;
-    while end < bytes.len() && bytes[end] != b'(' {
-        end += 1;
+    match &record.backward {
+        Some(signature) => signature.name,
+        None => "",
     }
-    record.backward.split_at(end).0
 }
 
 /// The domain and the conventions among a record's fields, for the documentation of a function.

@@ -7,7 +7,7 @@ use crate::autodiff::{Path, leaves, parameters};
 use crate::gradients::{clip_grad_value, global_norm};
 use crate::{DType, Error, Result, Tensor, Tree};
 use extensor_kernels::native::{Compute, Native};
-use extensor_kernels::update::{Place, RealStep, Step, update as update_slices};
+use extensor_kernels::update::{RealUpdate, Target, Update, update as update_slices};
 use half::{bf16, f16};
 
 /// What every optimiser can be told.
@@ -188,7 +188,7 @@ fn clip_scale<T: Tree>(op: &'static str, grads: &T, limit: f64) -> Result<(f64, 
 
 impl Leaf<'_> {
     /// Replaces the parameter and its slots by what the rule makes of them.
-    pub fn update<const S: usize>(self, step: &impl RealStep<S>) -> Result<()> {
+    pub fn update<const S: usize>(self, step: &impl RealUpdate<S>) -> Result<()> {
         use DType::{BF16, F16, F32, F64};
         match (self.parameter.dtype(), self.gradient.dtype()) {
             (F32, F32) => self.typed::<f32, f32, S>(step),
@@ -202,7 +202,7 @@ impl Leaf<'_> {
         }
     }
 
-    fn typed<T, G, const S: usize>(self, step: &dyn Step<T::Wide, S>) -> Result<()>
+    fn typed<T, G, const S: usize>(self, step: &dyn Update<T::Wide, S>) -> Result<()>
     where
         T: Compute,
         G: Compute<Wide = T::Wide>,
@@ -218,8 +218,8 @@ impl Leaf<'_> {
         }
         let mut olds = olds.iter();
         let slots = slots.each_mut();
-        let slots = slots.map(|x| place::<T::Wide>(x, olds.next().and_then(Option::as_ref)));
-        let parameter = place::<T>(parameter, old.as_ref());
+        let slots = slots.map(|x| target::<T::Wide>(x, olds.next().and_then(Option::as_ref)));
+        let parameter = target::<T>(parameter, old.as_ref());
         update_slices(step, parameter, gradient.view::<G>(), scale, slots);
         Ok(())
     }
@@ -239,10 +239,10 @@ fn own<T: Native>(x: &mut Tensor) -> Result<Option<Tensor>> {
 }
 
 /// The elements of a tensor that nobody else sees, to be replaced, or made of those of `old`.
-fn place<'a, T: Native>(x: &'a mut Tensor, old: Option<&'a Tensor>) -> Place<'a, T> {
+fn target<'a, T: Native>(x: &'a mut Tensor, old: Option<&'a Tensor>) -> Target<'a, T> {
     let from = old.and_then(Tensor::contiguous_slice);
     match x.exclusive_slice() {
-        Some(to) => Place { from, to },
+        Some(to) => Target { from, to },
         None => unreachable!("the tensor's memory is its own"),
     }
 }

@@ -1,15 +1,15 @@
 //! A tensor's elements as bytes, for those who move them between memory and files.
 //!
-//! The order of bytes here is the machine's; what a file wants is not known in this place.
+//! The bytes are in the machine's order; what a file wants is not known here.
 
 use super::{DType, Error, Layout, Result, Shape, Storage, Strides, Tensor};
 use super::{match_bits, with_room};
 use extensor_kernels::buffer::Buffer;
 
 impl Tensor {
-    /// A tensor over a buffer's own memory, not copied: element `i` lies `offset + Σ iₖ·strides[k]`
-    /// elements from the buffer's start. For those who exchange memory with others (see
-    /// `Buffer::shared`).
+    /// A tensor that uses a buffer's memory, without copying it: element `i` lies
+    /// `offset + Σ iₖ·strides[k]` elements from the buffer's start. For those who exchange memory with others
+    /// (see `Buffer::shared`).
     ///
     /// ```
     /// use extensor::{DType, Tensor};
@@ -65,16 +65,16 @@ impl Tensor {
         Ok(Tensor::from_parts(Storage::from_buffer(buffer), layout, dtype))
     }
 
-    /// Where the first element lies in memory (for an empty tensor: anywhere). The memory stays as
-    /// long as the tensor or a clone of it does, and nobody writes it. (What is read there has no
-    /// gradient: ask [`is_traced`](Self::is_traced) first.)
+    /// Where the first element lies in memory (for an empty tensor: anywhere). The memory lives as
+    /// long as the tensor or a clone of it, and is never written. (Values read from it have no
+    /// gradient: check [`is_traced`](Self::is_traced) first.)
     pub fn address(&self) -> *const u8 {
         let x = self.primal();
         x.storage().as_slice::<u8>().as_ptr().wrapping_add(x.layout().offset * x.dtype().size())
     }
 
-    /// The bytes of the elements in row-major order, in the machine's order of bytes. Of a tensor that is
-    /// being differentiated it is an error.
+    /// The bytes of the elements in row-major order, in the machine's byte order. An error for a
+    /// tensor that is being differentiated.
     ///
     /// ```
     /// use extensor::{DType, Tensor, tensor};
@@ -86,13 +86,13 @@ impl Tensor {
     /// ```
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let x = self.plain("to_bytes")?.contiguous()?;
-        let bytes = x.bytes().unwrap_or(&[]);
+        let bytes = x.bytes();
         let mut copy = with_room("to_bytes", bytes.len())?;
         copy.extend_from_slice(bytes);
         Ok(copy)
     }
 
-    /// A tensor of the bytes that [`to_bytes`](Self::to_bytes) gave.
+    /// A tensor from the bytes that [`to_bytes`](Self::to_bytes) returned.
     pub fn of_bytes(bytes: &[u8], shape: impl Into<Shape>, dtype: DType) -> Result<Tensor> {
         let (op, shape) = ("of_bytes", shape.into());
         let (expected, got) = (shape.count(op)?, bytes.len() / dtype.size());
@@ -105,15 +105,22 @@ impl Tensor {
         })
     }
 
-    /// The bytes of the elements, if they lie in row-major order.
-    pub(crate) fn bytes(&self) -> Option<&[u8]> {
+    /// The bytes of the elements of a tensor that lies in row-major order, as what
+    /// [`contiguous`](Self::contiguous) returns does.
+    ///
+    /// # Panics
+    /// If it does not: a mistake in the library.
+    #[track_caller]
+    pub(crate) fn bytes(&self) -> &[u8] {
         let x = self.primal();
         if x.is_empty() {
-            return Some(&[]);
+            return &[];
+        }
+        if !x.is_contiguous() {
+            x.not_row_major();
         }
         let (start, size) = (x.layout().offset, x.dtype().size());
-        let all = x.is_contiguous().then(|| x.storage().as_slice::<u8>())?;
-        all.get(start * size..(start + x.len()) * size)
+        &x.storage().as_slice::<u8>()[start * size..(start + x.len()) * size]
     }
 
     /// A new row-major tensor whose bytes `fill` writes, every one of them.

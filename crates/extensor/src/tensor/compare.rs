@@ -21,7 +21,7 @@ impl Tolerance {
         Tolerance { relative, absolute }
     }
 
-    /// What two computations of the same thing in this dtype may differ by.
+    /// How far two computations of the same thing may differ in this dtype.
     pub fn of(dtype: DType) -> Tolerance {
         match dtype {
             DType::F64 => Tolerance::new(1e-7, 1e-10),

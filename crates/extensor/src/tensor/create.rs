@@ -6,7 +6,7 @@ use extensor_kernels::cast::{round_bf16, round_f16};
 use extensor_kernels::native::{Compute, Native};
 use half::{bf16, f16};
 
-/// Numbers that a tensor can be made of: a scalar, an array of arrays to any depth, a vector or a
+/// Numbers that a tensor can be made from: a scalar, an array of arrays to any depth, a vector or a
 /// slice.
 pub trait Data {
     /// The type of the numbers.
@@ -119,7 +119,7 @@ pub fn tensor<D: Data>(data: D) -> Tensor {
 }
 
 impl Tensor {
-    /// A tensor over the vector's own memory, not copied.
+    /// A tensor that takes over the vector's memory, without copying it.
     ///
     /// ```
     /// let x = extensor::Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
@@ -133,7 +133,7 @@ impl Tensor {
         Ok(Self::from_storage(Storage::from_vec(values), shape, E::DTYPE))
     }
 
-    /// A tensor of a copy of the values.
+    /// A tensor with a copy of the values.
     pub fn from_slice<E: Element>(values: &[E], shape: impl Into<Shape>) -> Result<Tensor> {
         let shape = shape.into();
         expect_length("from_slice", values.len(), &shape)?;
@@ -142,7 +142,7 @@ impl Tensor {
         Self::from_vec(copy, shape)
     }
 
-    /// A scalar: a tensor of no dimensions.
+    /// A scalar: a tensor without dimensions.
     pub fn scalar<E: Element>(value: E) -> Tensor {
         Self::from_storage(Storage::from_vec(vec![value]), Shape::scalar(), E::DTYPE)
     }
@@ -167,7 +167,7 @@ impl Tensor {
         Self::full_in("ones", shape.into(), 1.0, dtype)
     }
 
-    /// Every element `value`.
+    /// Every element is `value`.
     ///
     /// ```
     /// use extensor::{DType, Tensor};
@@ -217,7 +217,7 @@ impl Tensor {
         Ok(scalar.with_layout(Layout { shape: shape.clone(), strides, offset: 0 }))
     }
 
-    /// `start, start + step, …` up to but without `stop`.
+    /// `start, start + step, …` up to but not including `stop`.
     ///
     /// ```
     /// use extensor::{DType, Tensor};
@@ -276,7 +276,7 @@ impl Tensor {
         Self::generate("eye", shape, dtype, |i| f64::from(u8::from(i / columns == i % columns)))
     }
 
-    /// `count` whole numbers, of which number `i` is `f(i)`.
+    /// `count` whole numbers: `f(0)`, `f(1)` and so on.
     ///
     /// ```
     /// let x = extensor::Tensor::whole_numbers("squares", 4, |i| (i * i) as i64)?;
@@ -315,7 +315,7 @@ impl Tensor {
         })
     }
 
-    /// The same values in new memory in row-major order, or `self` if they lie so already.
+    /// The same values in new memory in row-major order, or `self` if they already are.
     pub fn contiguous(&self) -> Result<Tensor> {
         // How a tensor lies in memory is no concern of those who differentiate it.
         if self.is_contiguous() || self.is_traced() {
@@ -325,7 +325,8 @@ impl Tensor {
     }
 
     /// The same values in new memory of their own, in row-major order. A tensor that is being
-    /// differentiated is returned as it is, as by [`contiguous`](Self::contiguous): its gradient goes on.
+    /// differentiated is returned as it is, as by [`contiguous`](Self::contiguous), and keeps its
+    /// gradient.
     pub fn copied(&self) -> Result<Tensor> {
         if self.is_traced() {
             return Ok(self.clone());

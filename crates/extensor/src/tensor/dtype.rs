@@ -43,7 +43,7 @@ pub enum Kind {
     Bool,
     /// Whole numbers, signed or not.
     Int,
-    /// What derivatives are made of.
+    /// Numbers that functions can be differentiated by.
     Float,
 }
 

@@ -85,7 +85,7 @@ pub enum Error {
         /// That axis' size.
         size: usize,
     },
-    /// The number of a class that there is not.
+    /// The index of a class that does not exist.
     #[error("{op}: class index {index} is out of range for {classes} classes")]
     ClassOutOfRange {
         /// The operation.
@@ -115,7 +115,7 @@ pub enum Error {
         /// The shape.
         shape: Shape,
     },
-    /// The system has not that much memory.
+    /// The system does not have that much memory.
     #[error("{op}: no memory for {bytes} bytes")]
     OutOfMemory {
         /// The operation.
@@ -123,12 +123,12 @@ pub enum Error {
         /// The number of bytes asked for.
         bytes: usize,
     },
-    /// Whoever was [asked](crate::interrupt::watch) said that it is no longer wanted.
+    /// The function given to [`watch`](crate::interrupt::watch) asked for the work to end.
     #[error("interrupted")]
     Interrupted,
-    /// A number that is not finite, made of finite ones, while [`debug::finite`](crate::debug::finite)
-    /// looked.
-    #[error("{op}: {what} is {value} at {index:?}, of finite {of}; called at {at}")]
+    /// A number that is not finite, computed from finite ones, as
+    /// [`debug::finite`](crate::debug::finite) finds it.
+    #[error("{op}: {what} is {value} at {index:?}, from finite {of}; called at {at}")]
     NotFinite {
         /// The operation.
         op: &'static str,
@@ -155,7 +155,7 @@ pub enum Error {
         /// What it was.
         got: String,
     },
-    /// A leaf of a tree that is not what it has to be.
+    /// A leaf of a tree that is not what it must be.
     #[error("{op}: {leaf} is {got}, expected {expected}")]
     Leaf {
         /// The operation.
@@ -199,7 +199,7 @@ pub enum Error {
         /// What was to take them.
         op: &'static str,
     },
-    /// A call by name with other inputs than the operation has.
+    /// A call by name with inputs that the operation does not take.
     #[error("{op}: got inputs ({got}), expected ({expected})")]
     Inputs {
         /// The operation.
@@ -209,8 +209,8 @@ pub enum Error {
         /// Those given.
         got: String,
     },
-    /// A call by name with a parameter that the operation has not.
-    #[error("{op}: has no parameter {parameter:?}; it has {known}")]
+    /// A call by name with a parameter that the operation does not have.
+    #[error("{op} has no parameter {parameter:?}; it has {known}")]
     UnknownParameter {
         /// The operation.
         op: &'static str,
@@ -233,7 +233,7 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
-    /// A function that the caller gave failed by itself.
+    /// A function that the caller passed in failed.
     #[error("{op}: the function given failed: {message}")]
     Callback {
         /// The operation that called it.
@@ -263,7 +263,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// A panic in somebody else's code, caught on its thread.
+    /// A panic in code that the caller passed in, caught on its thread.
     #[error("{op}: {what} panicked: {message}")]
     Panic {
         /// The operation.

@@ -37,9 +37,9 @@ use std::sync::Arc;
 
 /// An immutable array of numbers of one [`DType`] with any number of dimensions.
 ///
-/// A tensor is a value: cloning it is cheap and shares the memory, which nobody can change. It can
-/// be sent to and shared between threads. Transposing, slicing, broadcasting, flipping and, where
-/// the strides allow, reshaping give views of the same memory.
+/// A tensor is a value: cloning it is cheap and shares the memory, which never changes. It can be
+/// sent to and shared between threads. Transposing, slicing, broadcasting, flipping and, where the
+/// strides allow, reshaping give views of the same memory.
 ///
 /// ```
 /// use extensor::ops::transpose;
@@ -113,7 +113,7 @@ impl Tensor {
         self.0.layout.is_contiguous()
     }
 
-    /// Whether both look at the same memory.
+    /// Whether both are views of the same memory.
     pub fn shares_memory_with(&self, other: &Tensor) -> bool {
         Arc::ptr_eq(&self.owner().0, &other.owner().0)
     }
@@ -146,7 +146,7 @@ impl Tensor {
         }
     }
 
-    /// Whether the tensor is being differentiated: whatever is done to it must go through
+    /// Whether the tensor is being differentiated: everything done to it must go through
     /// [`apply`](crate::ops::operation::apply), or its gradient is lost.
     #[inline]
     pub fn is_traced(&self) -> bool {
@@ -195,6 +195,31 @@ impl Tensor {
         all.get(start..start + self.len())
     }
 
+    /// The elements of a tensor that lies in row-major order, as what [`contiguous`](Self::contiguous)
+    /// returns does. `T` as for [`view`](Self::view).
+    ///
+    /// # Panics
+    /// If it does not: a mistake in the library, which is not to end in a wrong result.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn row_major<T: Native>(&self) -> &[T] {
+        if self.is_empty() {
+            return &[];
+        }
+        self.contiguous_slice().unwrap_or_else(|| self.not_row_major())
+    }
+
+    #[cold]
+    #[track_caller]
+    pub(super) fn not_row_major(&self) -> ! {
+        panic!(
+            "a bug in ExTensor: elements are read in row-major order from a tensor of shape {} that \
+             lies in memory with strides {:?}",
+            self.shape(),
+            self.strides()
+        )
+    }
+
     /// The elements in row-major order, to be changed, if nobody else can see this tensor's memory.
     pub(crate) fn exclusive_slice<T: Native>(&mut self) -> Option<&mut [T]> {
         debug_assert_eq!(size_of::<T>(), self.dtype().size());
@@ -214,7 +239,7 @@ impl Tensor {
         &self.0.layout
     }
 
-    /// Another look at the same memory.
+    /// Another view of the same memory.
     #[inline]
     pub(crate) fn with_layout(&self, layout: Layout) -> Tensor {
         debug_assert!(!self.is_traced(), "a view of a traced tensor that is not an operation");
@@ -260,5 +285,24 @@ impl Tensor {
             Ok(())
         })?;
         Ok(Self::from_storage(storage, shape, dtype))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Result, tensor};
+
+    #[test]
+    #[should_panic(expected = "a bug in ExTensor: elements are read in row-major order")]
+    fn a_kernel_that_reads_a_view_as_if_it_were_row_major_panics() {
+        let x = tensor([[1.0, 2.0], [3.0, 4.0]]).transpose(..).unwrap();
+        assert!(x.row_major::<f64>().is_empty());
+    }
+
+    #[test]
+    fn a_view_without_elements_is_row_major() -> Result<()> {
+        let x = tensor([[1.0, 2.0], [3.0, 4.0]]).slice(1, 2, 2, 1)?;
+        assert!(x.row_major::<f64>().is_empty() && x.bytes().is_empty());
+        Ok(())
     }
 }

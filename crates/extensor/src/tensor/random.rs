@@ -26,12 +26,12 @@ use extensor_kernels::random::{normal_pair, philox, unit, words};
 pub struct Key(u64);
 
 impl Key {
-    /// The key of a seed.
+    /// The key for a seed.
     pub fn new(seed: u64) -> Key {
         Key(seed)
     }
 
-    /// The number whose key this is: [`Key::new`] of it is this key again.
+    /// The seed of this key: [`Key::new`] makes the same key from it.
     ///
     /// ```
     /// use extensor::Key;
@@ -47,7 +47,7 @@ impl Key {
         std::array::from_fn(|i| self.fold_in(i as u64))
     }
 
-    /// The key numbered `index` below this one: for a loop's steps, a model's layers.
+    /// Key number `index` derived from this one, for the steps of a loop or the layers of a model.
     pub fn fold_in(self, index: u64) -> Key {
         // The upper half of the counter keeps derived keys apart from drawn numbers.
         let [a, b, ..] = philox(self.0, (1u128 << 64) | u128::from(index));

@@ -9,9 +9,9 @@ use extensor_kernels::buffer::affordable;
 use extensor_kernels::view::Gather;
 
 impl Tensor {
-    /// The elements in row-major order. The type must be the tensor's: cast it first otherwise. Of a
-    /// tensor that is being differentiated it is an error, as all reading of numbers is: see
-    /// [`stop_gradient`](crate::autodiff::stop_gradient).
+    /// The elements in row-major order. The type must be the tensor's own; cast the tensor first if
+    /// it is not. Like every way to read numbers, it is an error for a tensor that is being
+    /// differentiated: see [`stop_gradient`](crate::autodiff::stop_gradient).
     ///
     /// ```
     /// let x = extensor::tensor([[1i64, 2], [3, 4]]);
@@ -26,7 +26,7 @@ impl Tensor {
         Ok(values)
     }
 
-    /// The one element of a tensor of one element.
+    /// The only element of a tensor with one element.
     ///
     /// ```
     /// use extensor::{autodiff::{grad, stop_gradient}, tensor};
@@ -117,10 +117,10 @@ impl Tensor {
     /// All elements as `f64`, in row-major order, whatever the dtype (true is 1; 64-bit integers
     /// beyond 2⁵³ round).
     ///
-    /// # Panics
-    /// As the operators do, at the caller's line, with the sentence of the error that
-    /// [`to_vec`](Tensor::to_vec) returns: for a tensor that is being differentiated, and where there is
-    /// no memory for the elements, which of a view there need not be.
+    /// # Panics As the operators do, at the caller's line, with the sentence of the error that
+    /// [`to_vec`](Tensor::to_vec) returns: for a tensor that is being differentiated, and where
+    /// there is not enough memory for the elements (a view may have more of them than memory could
+    /// hold).
     #[track_caller]
     #[allow(clippy::useless_conversion)] // f64 is one of the types
     pub fn to_f64_vec(&self) -> Vec<f64> {

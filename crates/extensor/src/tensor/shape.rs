@@ -182,8 +182,7 @@ pub(crate) fn axis_index(op: &'static str, axis: i64, ndim: usize) -> Result<usi
     Ok(if axis < 0 { axis + n } else { axis } as usize)
 }
 
-/// Which axes an operation works on: all of them, or a list in which negative ones count from the
-/// end.
+/// Which axes an operation works on: all, or a list in which negative axes count from the end.
 ///
 /// Arguments are written `None` or `..` (all), `0`, `-1`, `[0, 2]` or a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,10 +210,10 @@ impl Axes {
     }
 }
 
-/// What a reduction goes over: axes, and whether they stay with size 1.
+/// The axes that a reduction runs over, and whether they stay, with size 1.
 ///
-/// Wherever one is taken, an axis is too, or a list of them, or `..` for all; [`over`] is for those
-/// that are to stay.
+/// A plain axis, a list of axes, or `..` for all can be written wherever this is expected; [`over`]
+/// is for axes that are to stay.
 ///
 /// ```
 /// use extensor::{over, tensor};

@@ -107,7 +107,7 @@ impl Case {
         count: usize,
     ) -> Checked<Vec<Option<Tensor>>> {
         let shown = |x: &Tensor, shown: bool| {
-            if shown { Ok(x.clone()) } else { operation::husk(x.shape(), x.dtype()) }
+            if shown { Ok(x.clone()) } else { operation::placeholder(x.shape(), x.dtype()) }
         };
         let run = || {
             let needs = self.record.needs;

@@ -289,7 +289,7 @@ impl Plan {
                 x = view("slice", &x, params);
             }
             if axis.flipped {
-                x = view("flip", &x, Params::new().with("axes", [i as i64]));
+                x = view("flip", &x, Params::new().with("axis", [i as i64]));
             }
         }
         if small != *shape {

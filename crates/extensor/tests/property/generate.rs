@@ -235,7 +235,7 @@ fn reduced(draw: &mut Draw, name: &'static str) -> (Array, Params) {
     let mut params = Params::new().with("keepdims", draw.chance(2));
     params = match (position, list) {
         (true, list) => params.with("axis", list.map(|l| l[0])),
-        (false, list) => params.with("axes", list),
+        (false, list) => params.with("axis", list),
     };
     if matches!(name, "variance" | "std") {
         params = params.with("ddof", draw.below(2) as i64);

@@ -116,14 +116,14 @@ fn moved(call: &Call) -> Vec<Moved> {
             in_order(call, to)
         }
         "squeeze" => {
-            let mask = call.axes("axes", n);
-            let all = call.ints("axes").is_none();
+            let mask = call.axes("axis", n);
+            let all = call.ints("axis").is_none();
             let dropped = |i: usize| mask[i] && (!all || shape[i] == 1);
             in_order(call, (0..n).filter(|&i| !dropped(i)).map(|i| shape[i]).collect())
         }
         "expand_dims" => {
             let mut to = shape.clone();
-            let axes = sizes(call, "axes");
+            let axes = sizes(call, "axis");
             let ndim = n + axes.len();
             let mut new: Vec<usize> = axes.iter().map(|&a| index(a, ndim)).collect();
             new.sort_unstable();
@@ -154,7 +154,7 @@ fn moved(call: &Call) -> Vec<Moved> {
             from_first(call, to, |i| Some(with(i, axis, picked[i[axis]])))
         }
         "flip" => {
-            let mask = call.axes("axes", n);
+            let mask = call.axes("axis", n);
             let turned = |i: &[usize]| {
                 (0..n).map(|a| if mask[a] { shape[a] - 1 - i[a] } else { i[a] }).collect()
             };
@@ -179,7 +179,7 @@ fn moved(call: &Call) -> Vec<Moved> {
             from_first(call, to, |i| Some(with(i, axis, picked[i[axis]])))
         }
         "roll" => {
-            let (shifts, axes) = (sizes(call, "shifts"), sizes(call, "axes"));
+            let (shifts, axes) = (sizes(call, "shift"), sizes(call, "axis"));
             from_first(call, shape.clone(), |i| {
                 let mut from: Vec<i64> = i.iter().map(|&k| k as i64).collect();
                 for (k, &axis) in axes.iter().enumerate() {

@@ -44,7 +44,7 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
                 let kept = ones.into_iter().filter(|_| draw.chance(2));
                 kept.collect::<Vec<i64>>()
             });
-            (vec![x], none.with("axes", some))
+            (vec![x], none.with("axis", some))
         }
         "expand_dims" => {
             let ndim = n + draw.below(3) + 1;
@@ -52,7 +52,7 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
             axes.truncate(ndim - n);
             let either = |i: usize| i as i64 - if draw.chance(2) { ndim as i64 } else { 0 };
             let axes: Vec<i64> = axes.into_iter().map(either).collect();
-            (vec![x], none.with("axes", axes))
+            (vec![x], none.with("axis", axes))
         }
         "transpose" => {
             let order = (!draw.chance(4)).then(|| {
@@ -82,7 +82,7 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
         }
         "flip" => {
             let axes = (!draw.chance(4)).then(|| signed(draw, n));
-            (vec![x], none.with("axes", axes))
+            (vec![x], none.with("axis", axes))
         }
         "tile" => {
             let small = x.len() < 1000;
@@ -106,7 +106,7 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
             }
             let count = if draw.chance(3) { 1 } else { axes.len() };
             let shifts: Vec<i64> = (0..count).map(|_| draw.between(-9, 9)).collect();
-            (vec![x], none.with("shifts", shifts).with("axes", axes))
+            (vec![x], none.with("shift", shifts).with("axis", axes))
         }
         "pad" => {
             let pads = (0..n).map(|_| (draw.between(0, 3), draw.between(0, 3))).collect();

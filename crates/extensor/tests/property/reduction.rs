@@ -27,7 +27,7 @@ fn groups(call: &Call) -> (Vec<usize>, Vec<Vec<usize>>) {
     let shape = &call.inputs[0].shape;
     let mask = match call.int("axis") {
         Some(axis) => (0..shape.len()).map(|i| i == index(axis, shape.len())).collect(),
-        None => call.axes("axes", shape.len()),
+        None => call.axes("axis", shape.len()),
     };
     let kept: Vec<usize> = shape.iter().zip(&mask).map(|(&s, &m)| if m { 1 } else { s }).collect();
     let mut groups = vec![Vec::new(); kept.iter().product()];

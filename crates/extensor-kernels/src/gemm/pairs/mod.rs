@@ -301,7 +301,7 @@ fn each(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         return;
     }
     for i in 0..tasks {
-        stop::look();
+        stop::check();
         task(i);
     }
 }

@@ -117,7 +117,7 @@ unsafe fn narrow(from: *const f32, lanes: usize, depths: usize, side: Side, to: 
                         _mm512_permutex2var_epi32(low, odd, high),
                     )
                 };
-                tiny.look(pair);
+                tiny.note(pair);
                 _mm512_storeu_si512(to.add(depth / DEPTHS * TILE + at * LANES).cast(), pair);
             }
         }
@@ -152,7 +152,7 @@ pub(crate) fn strided(
         };
         match (part.depth_stride == 1, part.lane_stride == 1, side) {
             (true, _, Side::Rows) => part.copy(),
-            (true, _, Side::Columns) => part.turn(),
+            (true, _, Side::Columns) => part.transpose(),
             (_, true, _) => part.interleave(side),
             _ => part.pick(side),
         }
@@ -210,7 +210,7 @@ impl Part {
                     unsafe {
                         let row = self.row(lane + i, depth);
                         prefetch(self.at(lane + i, depth).wrapping_add(8 * DEPTHS));
-                        tiny.look(row);
+                        tiny.note(row);
                         _mm512_storeu_si512(to.add(i * LANES).cast(), row);
                     }
                 }
@@ -221,7 +221,7 @@ impl Part {
 
     /// Depths adjacent in memory, where lanes are to be.
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn turn(&self) -> bool {
+    unsafe fn transpose(&self) -> bool {
         let mut tiny = Tiny::new();
         let mut square = Square([[0; DEPTHS]; LANES]);
         for lane in (0..self.lanes).step_by(LANES) {
@@ -272,8 +272,8 @@ impl Part {
                             _mm512_maskz_loadu_epi16(mask, at.cast())
                         };
                         let (even, odd) = (row(depth + 2 * pair), row(depth + 2 * pair + 1));
-                        tiny.look(even);
-                        tiny.look(odd);
+                        tiny.note(even);
+                        tiny.note(odd);
                         let pairs = [
                             _mm512_permutex2var_epi16(even, low, odd),
                             _mm512_permutex2var_epi16(even, high, odd),
@@ -326,7 +326,7 @@ impl Part {
                     };
                     found |= match side {
                         Side::Rows => square.copy(),
-                        Side::Columns => square.turn(),
+                        Side::Columns => square.transpose(),
                     };
                 }
             }
@@ -347,7 +347,7 @@ impl Tiny {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    fn look(&mut self, numbers: __m512i) {
+    fn note(&mut self, numbers: __m512i) {
         let twice = _mm512_add_epi16(numbers, numbers);
         self.0 = _mm512_min_epu16(self.0, _mm512_add_epi16(twice, _mm512_set1_epi16(-1)));
     }
@@ -379,7 +379,7 @@ unsafe fn transpose(from: *const u16, step: isize, to: *mut u32, tiny: &mut Tiny
             let x = _mm512_inserti32x4::<1>(x, part(1));
             let x = _mm512_inserti32x4::<2>(x, part(2));
             *row = _mm512_inserti32x4::<3>(x, part(3));
-            tiny.look(*row);
+            tiny.note(*row);
         }
         let [r0, r1, r2, r3] = rows;
         let (a, b) = (_mm512_unpacklo_epi32(r0, r1), _mm512_unpackhi_epi32(r0, r1));

@@ -6,7 +6,7 @@ differentiable there is differentiable here.
 
 from . import constants, creation, dtypes, elementwise, info, linear, manipulation, reduction, searching
 
-__all__ = []
+__all__: list[str] = []
 for _module in (constants, creation, dtypes, elementwise, info, linear, manipulation, reduction, searching):
     for _name in _module.__all__:
         globals()[_name] = getattr(_module, _name)

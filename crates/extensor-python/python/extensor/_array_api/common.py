@@ -1,13 +1,15 @@
 """What the standard's functions share: arguments made into tensors, axes into lists."""
 
 import builtins
+from collections.abc import Sequence
+from typing import Any, SupportsIndex, TypeGuard
 
 from .. import _core, ops
+from .._core import Tensor
+from .._types import Axis, Scalar
 
-Tensor = _core.Tensor
 
-
-def tensor(name, x):
+def tensor(name: str, x: Any) -> Tensor:
     """`x` as a tensor; arrays of other libraries are shared, everything else is an error."""
     if isinstance(x, Tensor):
         return x
@@ -16,11 +18,11 @@ def tensor(name, x):
     raise TypeError(f"{name}: expected a tensor, not {type(x).__name__}")
 
 
-def is_number(x):
+def is_number(x: Any) -> TypeGuard[Scalar]:
     return isinstance(x, (builtins.bool, int, float)) and not isinstance(x, Tensor)
 
 
-def beside(name, number, x):
+def beside(name: str, number: Any, x: Tensor) -> Tensor:
     """A Python number in the dtype of the tensor beside it."""
     if not is_number(number):
         return tensor(name, number)
@@ -36,7 +38,7 @@ def beside(name, number, x):
     return _core.asarray(number, dtype=x.dtype)
 
 
-def together(name, x1, x2):
+def together(name: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor]:
     """Two operands, of which one may be a Python number."""
     if is_number(x1) and is_number(x2):
         raise TypeError(f"{name}: one of the operands must be a tensor")
@@ -47,29 +49,25 @@ def together(name, x1, x2):
     return x1, beside(name, x2, x1)
 
 
-def axis_in(name, axis, ndim):
+def axis_in(name: str, axis: SupportsIndex, ndim: int) -> int:
     """An axis that may count from the end, as one that does not."""
     axis = axis.__index__()
-    if not -ndim <= axis < max(ndim, 1):
+    if not -ndim <= axis < builtins.max(ndim, 1):
         raise IndexError(f"{name}: axis {axis} is out of range for {ndim} dimensions")
     return axis % ndim if ndim else 0
 
 
-def axes_in(name, axes, ndim):
+def axes_in(name: str, axes: Axis | SupportsIndex, ndim: int) -> list[int]:
     """An axis or a tuple of them, as a list of axes that do not count from the end."""
     if axes is None:
         return list(range(ndim))
-    if hasattr(axes, "__index__"):
-        axes = (axes,)
-    found = [axis_in(name, axis, ndim) for axis in axes]
+    listed = axes if isinstance(axes, Sequence) else (axes,)
+    found = [axis_in(name, axis, ndim) for axis in listed]
     if len(set(found)) != len(found):
-        raise ValueError(f"{name}: axes {tuple(axes)} name one axis twice")
+        raise ValueError(f"{name}: axes {tuple(listed)} name one axis twice")
     return found
 
 
-def flat(x):
+def flat(x: Tensor) -> Tensor:
     """All elements along one axis."""
     return x if x.ndim == 1 else ops.reshape(x, (-1,) if x.size else (0,))
-
-
-max = builtins.max

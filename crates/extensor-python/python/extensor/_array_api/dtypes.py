@@ -1,10 +1,12 @@
 """Dtypes: the objects, what they can hold, and how they mix."""
 
 import builtins
-from collections import namedtuple
+from typing import NamedTuple
 
 from .. import _core, ops
-from .common import Tensor, is_number, tensor
+from .._core import DType, Tensor
+from .._types import ArrayLike, DTypeLike, Scalar, Shape
+from .common import is_number, tensor
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _SIGNED = ("int8", "int16", "int32", "int64")
@@ -19,7 +21,9 @@ __all__ = [
 ]
 
 
-def astype(x, dtype, /, *, copy=True, device=None):
+def astype(
+    x: ArrayLike, dtype: DTypeLike, /, *, copy: builtins.bool = True, device: str | None = None,
+) -> Tensor:
     """`x` in another dtype."""
     if device is not None and device != "cpu":
         raise ValueError(f"astype: there is no device {device!r}, only 'cpu'")
@@ -30,7 +34,7 @@ def astype(x, dtype, /, *, copy=True, device=None):
     return ops.cast(x, dtype)
 
 
-def broadcast_shapes(*shapes):
+def broadcast_shapes(*shapes: tuple[int | None, ...]) -> tuple[int | None, ...]:
     """The shape that all of these broadcast to; a size that is not known is None.
 
     >>> import extensor as ex
@@ -38,7 +42,7 @@ def broadcast_shapes(*shapes):
     (2, 3)
     """
     ndim = builtins.max((len(shape) for shape in shapes), default=0)
-    sizes = []
+    sizes: list[int | None] = []
     for back in range(ndim, 0, -1):
         found = [shape[-back] for shape in shapes if len(shape) >= back]
         known = {size for size in found if size is not None and size != 1}
@@ -49,34 +53,50 @@ def broadcast_shapes(*shapes):
     return tuple(sizes)
 
 
-def broadcast_to(x, /, shape):
+def broadcast_to(x: ArrayLike, /, shape: Shape) -> Tensor:
     """`x` repeated along new axes and axes of size 1, without copying."""
-    return ops.broadcast_to(x, tuple(shape))
+    return ops.broadcast_to(x, (shape,) if isinstance(shape, int) else tuple(shape))
 
 
-def broadcast_arrays(*arrays):
+def broadcast_arrays(*arrays: ArrayLike) -> tuple[Tensor, ...]:
     """All tensors in the one shape that they broadcast to."""
-    arrays = [tensor("broadcast_arrays", x) for x in arrays]
-    shape = broadcast_shapes(*(x.shape for x in arrays))
-    return tuple(ops.broadcast_to(x, shape) for x in arrays)
+    tensors = [tensor("broadcast_arrays", x) for x in arrays]
+    shape = [size or 0 for size in broadcast_shapes(*(x.shape for x in tensors))]
+    return tuple(ops.broadcast_to(x, shape) for x in tensors)
 
 
-def can_cast(from_, to, /):
+def can_cast(from_: DTypeLike | Tensor, to: DTypeLike, /) -> builtins.bool:
     """Whether values of one dtype (or tensor) can become another's by the standard's promotion."""
     start = from_.dtype if isinstance(from_, Tensor) else _core.dtype_of_name(from_)
-    to = _core.dtype_of_name(to)
-    return start.promote(to) == to
+    goal = _core.dtype_of_name(to)
+    return start.promote(goal) == goal
 
 
-_FloatInfo = namedtuple("finfo", ["bits", "eps", "max", "min", "smallest_normal", "dtype"])
-_IntegerInfo = namedtuple("iinfo", ["bits", "max", "min", "dtype"])
+class _FloatInfo(NamedTuple):
+    """What `finfo` returns."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
 
 
-def _dtype(type):
+class _IntegerInfo(NamedTuple):
+    """What `iinfo` returns."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def _dtype(type: DTypeLike | Tensor) -> DType:
     return type.dtype if isinstance(type, Tensor) else _core.dtype_of_name(type)
 
 
-def finfo(type, /):
+def finfo(type: DTypeLike | Tensor, /) -> _FloatInfo:
     """The limits of a float dtype."""
     dtype = _dtype(type)
     if dtype.kind != "f":
@@ -85,7 +105,7 @@ def finfo(type, /):
     return _FloatInfo(8 * dtype.itemsize, eps, largest, -largest, smallest, dtype)
 
 
-def iinfo(type, /):
+def iinfo(type: DTypeLike | Tensor, /) -> _IntegerInfo:
     """The limits of a whole-number dtype."""
     dtype = _dtype(type)
     if dtype.kind not in "iu":
@@ -94,7 +114,7 @@ def iinfo(type, /):
     return _IntegerInfo(8 * dtype.itemsize, high, low, dtype)
 
 
-_KINDS = {
+_KINDS: dict[str, tuple[str, ...]] = {
     "bool": ("bool",),
     "signed integer": _SIGNED,
     "unsigned integer": _UNSIGNED,
@@ -105,7 +125,7 @@ _KINDS = {
 }
 
 
-def isdtype(dtype, kind):
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> builtins.bool:
     """Whether a dtype is of a kind ("integral", "real floating", …), another dtype, or one of several."""
     dtype = _core.dtype_of_name(dtype)
     if isinstance(kind, tuple):
@@ -117,10 +137,10 @@ def isdtype(dtype, kind):
     return dtype == _core.dtype_of_name(kind)
 
 
-def result_type(*arrays_and_dtypes):
+def result_type(*arrays_and_dtypes: Tensor | DTypeLike | Scalar) -> DType:
     """The dtype that operands of these dtypes give, Python numbers among them."""
     numbers = [x for x in arrays_and_dtypes if is_number(x)]
-    found = [_dtype(x) for x in arrays_and_dtypes if not is_number(x)]
+    found = [_dtype(x) for x in arrays_and_dtypes if not isinstance(x, (builtins.bool, int, float))]
     if not found:
         raise ValueError("result_type: at least one argument must be a tensor or a dtype")
     common = found[0]

@@ -1,25 +1,28 @@
 """Products of vectors, matrices and tensors."""
 
 import builtins
+from collections.abc import Iterable, Sequence
 
 from .. import ops
+from .._core import Tensor
+from .._types import ArrayLike
 from .common import axes_in, tensor
 from .manipulation import moveaxis
 
 __all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]
 
 
-def matmul(x1, x2, /):
+def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """The product of matrices, or of stacks of them, or with vectors."""
     return ops.matmul(x1, x2)
 
 
-def matrix_transpose(x, /):
+def matrix_transpose(x: ArrayLike, /) -> Tensor:
     """`x` with its last two axes swapped."""
     return tensor("matrix_transpose", x).mT
 
 
-def vecdot(x1, x2, /, *, axis=-1):
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Tensor:
     """The products of vectors along an axis."""
     x1, x2 = tensor("vecdot", x1), tensor("vecdot", x2)
     least = builtins.min(x1.ndim, x2.ndim)
@@ -32,7 +35,9 @@ def vecdot(x1, x2, /, *, axis=-1):
     return ops.squeeze(ops.matmul(row, column), (-2, -1))
 
 
-def tensordot(x1, x2, /, *, axes=2):
+def tensordot(
+    x1: ArrayLike, x2: ArrayLike, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2,
+) -> Tensor:
     """The sums of products over axes of both tensors: the last `axes` of the one with the first of the
     other, or pairs of axes.
 
@@ -46,8 +51,8 @@ def tensordot(x1, x2, /, *, axes=2):
             raise ValueError(f"tensordot: axes is {axes}, expected one from 0 to {builtins.min(x1.ndim, x2.ndim)}")
         first, second = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
     else:
-        first, second = axes
-        first, second = axes_in("tensordot", first, x1.ndim), axes_in("tensordot", second, x2.ndim)
+        first = axes_in("tensordot", axes[0], x1.ndim)
+        second = axes_in("tensordot", axes[1], x2.ndim)
     if [x1.shape[a] for a in first] != [x2.shape[b] for b in second]:
         raise ValueError(f"tensordot: shapes {x1.shape} and {x2.shape} differ along axes {first} and {second}")
     rest1 = [a for a in range(x1.ndim) if a not in first]
@@ -60,7 +65,7 @@ def tensordot(x1, x2, /, *, axes=2):
     return ops.reshape(ops.matmul(left, right), shape1 + shape2)
 
 
-def _product(sizes):
+def _product(sizes: Iterable[int]) -> int:
     total = 1
     for size in sizes:
         total *= size

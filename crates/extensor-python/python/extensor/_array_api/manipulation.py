@@ -1,8 +1,12 @@
 """Shapes changed, tensors joined, cut and moved."""
 
 import builtins
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from .. import _core, ops
+from .._core import Tensor
+from .._types import ArrayLike, Axis, Shape
 from .common import axes_in, axis_in, flat, tensor
 from .dtypes import result_type
 
@@ -12,7 +16,7 @@ __all__ = [
 ]
 
 
-def _list(name, arrays):
+def _list(name: str, arrays: Iterable[ArrayLike]) -> list[Tensor]:
     found = [tensor(name, x) for x in arrays]
     if not found:
         raise ValueError(f"{name}: there must be at least one tensor")
@@ -20,20 +24,20 @@ def _list(name, arrays):
     return [x if x.dtype == common else ops.cast(x, common) for x in found]
 
 
-def concat(arrays, /, *, axis=0):
+def concat(arrays: Sequence[ArrayLike], /, *, axis: int | None = 0) -> Tensor:
     """Tensors one after the other along an axis; None: all elements of each, flat."""
-    arrays = _list("concat", arrays)
+    tensors = _list("concat", arrays)
     if axis is None:
-        return ops.concatenate([flat(x) for x in arrays], 0)
-    return ops.concatenate(arrays, axis)
+        return ops.concatenate([flat(x) for x in tensors], 0)
+    return ops.concatenate(tensors, axis)
 
 
-def stack(arrays, /, *, axis=0):
+def stack(arrays: Sequence[ArrayLike], /, *, axis: int = 0) -> Tensor:
     """Tensors side by side along a new axis."""
     return ops.stack(_list("stack", arrays), axis)
 
 
-def unstack(x, /, *, axis=0):
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The parts of a tensor along an axis, without it, as a tuple."""
     x = tensor("unstack", x)
     if x.ndim == 0:
@@ -43,12 +47,12 @@ def unstack(x, /, *, axis=0):
     return tuple(x[(*before, k)] for k in range(x.shape[axis]))
 
 
-def expand_dims(x, /, axis):
+def expand_dims(x: ArrayLike, /, axis: int | Sequence[int]) -> Tensor:
     """`x` with new axes of size 1."""
     return ops.expand_dims(x, axis)
 
 
-def squeeze(x, /, axis):
+def squeeze(x: ArrayLike, /, axis: int | Sequence[int]) -> Tensor:
     """`x` without these axes, which have size 1."""
     x = tensor("squeeze", x)
     axes = axes_in("squeeze", axis, x.ndim)
@@ -58,30 +62,30 @@ def squeeze(x, /, axis):
     return ops.squeeze(x, axes) if axes else x
 
 
-def flip(x, /, *, axis=None):
+def flip(x: ArrayLike, /, *, axis: Axis = None) -> Tensor:
     """`x` with the order of elements along axes reversed."""
     return ops.flip(x, axis)
 
 
-def permute_dims(x, /, axes):
+def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> Tensor:
     """`x` with its axes in another order."""
     return ops.transpose(x, tuple(axes))
 
 
-def moveaxis(x, source, destination, /):
+def moveaxis(x: ArrayLike, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tensor:
     """`x` with axes moved to other places, the others in their order."""
     x = tensor("moveaxis", x)
-    source = axes_in("moveaxis", source, x.ndim)
-    destination = axes_in("moveaxis", destination, x.ndim)
-    if len(source) != len(destination):
+    moved = axes_in("moveaxis", source, x.ndim)
+    goals = axes_in("moveaxis", destination, x.ndim)
+    if len(moved) != len(goals):
         raise ValueError("moveaxis: source and destination have as many axes as each other")
-    order = [a for a in range(x.ndim) if a not in source]
-    for to, a in sorted(zip(destination, source)):
+    order = [a for a in range(x.ndim) if a not in moved]
+    for to, a in sorted(zip(goals, moved)):
         order.insert(to, a)
     return ops.transpose(x, order)
 
 
-def reshape(x, /, shape, *, copy=None):
+def reshape(x: ArrayLike, /, shape: Shape, *, copy: builtins.bool | None = None) -> Tensor:
     """The elements of `x`, in row-major order, in another shape, in which one size may be -1.
 
     The memory is shared where the strides allow; `copy=False` is an error where they do not.
@@ -89,22 +93,24 @@ def reshape(x, /, shape, *, copy=None):
     if copy is None and type(x) is _core.Tensor:
         return ops.reshape(x, shape)
     x = tensor("reshape", x)
-    shape = (shape,) if hasattr(shape, "__index__") else tuple(shape)
-    y = ops.reshape(x, shape)
+    y = ops.reshape(x, _sizes(shape))
     if copy is False and not x.is_traced and x.size and not _core.shares_memory(x, y):
         raise ValueError(f"reshape: shape {x.shape} with strides {x.strides} must be copied to become {y.shape}")
     return y.copy() if copy else y
 
 
-def roll(x, /, shift, *, axis=None):
+def _sizes(shape: Shape) -> tuple[int, ...]:
+    return tuple(shape) if isinstance(shape, Iterable) else (shape,)
+
+
+def roll(x: ArrayLike, /, shift: int | Sequence[int], *, axis: Axis = None) -> Tensor:
     """`x` with its elements moved along axes, those beyond the end coming in at the start."""
     x = tensor("roll", x)
     if axis is None:
         if not isinstance(shift, int):
             raise ValueError("roll: without an axis there is one shift")
         return ops.reshape(ops.roll(flat(x), [shift], [0]), x.shape)
-    shifts = (shift,) if hasattr(shift, "__index__") else tuple(shift)
-    axes = (axis,) if hasattr(axis, "__index__") else tuple(axis)
+    shifts, axes = _sizes(shift), _sizes(axis)
     if len(shifts) == 1:
         shifts *= len(axes)
     if len(shifts) != len(axes):
@@ -114,24 +120,21 @@ def roll(x, /, shift, *, axis=None):
     return x
 
 
-def repeat(x, repeats, /, *, axis=None):
+def repeat(x: ArrayLike, repeats: int | Sequence[int] | Tensor, /, *, axis: int | None = None) -> Tensor:
     """Each element `repeats` times; `repeats` is a number, or one for each element of the axis."""
     x = tensor("repeat", x)
     if axis is None:
         x, axis = flat(x), 0
-    if isinstance(repeats, _core.Tensor):
+    times: Any = repeats
+    if isinstance(repeats, Tensor):
         if repeats.dtype.kind not in "iu" or repeats.ndim > 1:
             raise TypeError("repeat: repeats are whole numbers along one axis")
-        repeats = repeats.tolist()
-        if isinstance(repeats, list) and len(repeats) == 1:
-            repeats = repeats[0]
-    if hasattr(repeats, "__index__"):
-        repeats = [repeats]
+        times = repeats.tolist()
     axis = axis_in("repeat", axis, x.ndim)
-    return ops.repeat(x, repeats, axis)
+    return ops.repeat(x, _sizes(times), axis)
 
 
-def tile(x, repetitions, /):
+def tile(x: ArrayLike, repetitions: Sequence[int], /) -> Tensor:
     """`x` repeated along its axes; missing axes and repetitions, in front, are 1."""
     x = tensor("tile", x)
     repetitions = tuple(repetitions)

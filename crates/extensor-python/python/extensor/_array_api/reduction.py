@@ -1,8 +1,11 @@
 """Many elements to one: sums, means, extremes; and sums on the way."""
 
 import builtins
+from collections.abc import Callable
 
 from .. import _core, ops
+from .._core import DType, Tensor
+from .._types import ArrayLike, Axis, DTypeLike
 from .common import axes_in, axis_in, tensor
 from .manipulation import concat
 
@@ -11,22 +14,24 @@ __all__ = [
 ]
 
 
-def _summed_dtype(x, dtype):
+def _summed_dtype(x: Tensor, dtype: DTypeLike | None) -> DType:
     """The dtype of a sum: whole numbers are summed in 64 bits unless another dtype is given."""
     if dtype is not None:
         return _core.dtype_of_name(dtype)
     return {"f": x.dtype, "u": _core.uint64}.get(x.dtype.kind, _core.int64)
 
 
-def _cast(x, dtype):
+def _cast(x: Tensor, dtype: DType) -> Tensor:
     return x if x.dtype == dtype else ops.cast(x, dtype)
 
 
-def _axes(name, x, axis):
+def _axes(name: str, x: Tensor, axis: Axis) -> list[int] | None:
     return None if axis is None else axes_in(name, axis, x.ndim)
 
 
-def sum(x, /, *, axis=None, dtype=None, keepdims=False):
+def sum(
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: builtins.bool = False,
+) -> Tensor:
     """The sum of elements, over all axes or those given.
 
     >>> import extensor as ex
@@ -39,31 +44,35 @@ def sum(x, /, *, axis=None, dtype=None, keepdims=False):
     return ops.sum(_cast(x, _summed_dtype(x, dtype)), _axes("sum", x, axis), keepdims)
 
 
-def prod(x, /, *, axis=None, dtype=None, keepdims=False):
+def prod(
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: builtins.bool = False,
+) -> Tensor:
     """The product of elements, over all axes or those given."""
     x = tensor("prod", x)
     return ops.prod(_cast(x, _summed_dtype(x, dtype)), _axes("prod", x, axis), keepdims)
 
 
-def mean(x, /, *, axis=None, keepdims=False):
+def mean(x: ArrayLike, /, *, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """The mean of elements, over all axes or those given."""
     x = tensor("mean", x)
     return ops.mean(x, _axes("mean", x, axis), keepdims)
 
 
-def max(x, /, *, axis=None, keepdims=False):
+def max(x: ArrayLike, /, *, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """The largest element, over all axes or those given."""
     x = tensor("max", x)
     return ops.max_reduce(x, _axes("max", x, axis), keepdims)
 
 
-def min(x, /, *, axis=None, keepdims=False):
+def min(x: ArrayLike, /, *, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """The smallest element, over all axes or those given."""
     x = tensor("min", x)
     return ops.min_reduce(x, _axes("min", x, axis), keepdims)
 
 
-def var(x, /, *, axis=None, correction=0.0, keepdims=False):
+def var(
+    x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims: builtins.bool = False,
+) -> Tensor:
     """The variance: the sum of squared distances from the mean over the number of elements less
     `correction`."""
     x = tensor("var", x)
@@ -79,7 +88,9 @@ def var(x, /, *, axis=None, correction=0.0, keepdims=False):
     return ops.variance(x, axes, 0, keepdims) * factor
 
 
-def std(x, /, *, axis=None, correction=0.0, keepdims=False):
+def std(
+    x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims: builtins.bool = False,
+) -> Tensor:
     """The standard deviation, the square root of the variance."""
     x = tensor("std", x)
     whole = int(correction)
@@ -88,44 +99,74 @@ def std(x, /, *, axis=None, correction=0.0, keepdims=False):
     return ops.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
-def all(x, /, *, axis=None, keepdims=False):
+def all(x: ArrayLike, /, *, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """Whether all elements are true (not zero)."""
     x = tensor("all", x)
     return ops.all(x, _axes("all", x, axis), keepdims)
 
 
-def any(x, /, *, axis=None, keepdims=False):
+def any(x: ArrayLike, /, *, axis: Axis = None, keepdims: builtins.bool = False) -> Tensor:
     """Whether any element is true (not zero)."""
     x = tensor("any", x)
     return ops.any(x, _axes("any", x, axis), keepdims)
 
 
-def _cumulative(name, operation, start, x, axis, dtype, include_initial):
+def _cumulative(
+    name: str,
+    operation: Callable[[Tensor, int], Tensor],
+    start: int,
+    x: ArrayLike,
+    axis: int | None,
+    dtype: DTypeLike | None,
+    include_initial: builtins.bool,
+) -> Tensor:
     x = tensor(name, x)
     if axis is None:
         if x.ndim != 1:
             raise ValueError(f"{name}: a tensor of {x.ndim} dimensions needs an axis")
         axis = 0
     axis = axis_in(name, axis, x.ndim)
-    dtype = _summed_dtype(x, dtype)
-    y = operation(_cast(x, dtype), axis)
+    wide = _summed_dtype(x, dtype)
+    y = operation(_cast(x, wide), axis)
     if not include_initial:
         return y
     shape = [1 if k == axis else n for k, n in enumerate(x.shape)]
-    return concat([_core.full(shape, start, dtype=dtype), y], axis=axis)
+    return concat([_core.full(shape, start, dtype=wide), y], axis=axis)
 
 
-def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_sum(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: builtins.bool = False,
+) -> Tensor:
     """The sums of the elements up to each, along an axis."""
     return _cumulative("cumulative_sum", ops.cumsum, 0, x, axis, dtype, include_initial)
 
 
-def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_prod(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: builtins.bool = False,
+) -> Tensor:
     """The products of the elements up to each, along an axis."""
     return _cumulative("cumulative_prod", ops.cumprod, 1, x, axis, dtype, include_initial)
 
 
-def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+def diff(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Tensor:
     """The differences of neighbours along an axis, `n` times over; with `n=0` the tensor itself, as in
     NumPy, whatever is to be put before or after it."""
     x = tensor("diff", x)
@@ -137,6 +178,7 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     parts = [part for part in (prepend, x, append) if part is not None]
     if len(parts) > 1:
         x = concat(parts, axis=axis)
+    operation: Callable[[Tensor, Tensor], Tensor]
     operation = ops.not_equal if x.dtype.kind == "b" else ops.subtract
     for _ in range(builtins.min(n, x.shape[axis])):
         x = operation(ops.slice(x, axis, 1, None), ops.slice(x, axis, 0, -1))

@@ -14,20 +14,40 @@ same key gives the same bits as in Rust.
 ['layers.0.weight', 'layers.0.bias']
 """
 
+from typing import Any
+
 from .. import _core
+from .._core import Tensor
 from . import init
-from ._layers import *  # noqa: F403
-from ._layers import __all__ as _layers
-from ._module import *  # noqa: F403
-from ._module import __all__ as _module
-from ._norm import *  # noqa: F403
-from ._norm import __all__ as _norm
-from . import models
+from ._layers import (
+    AdaptiveAvgPool,
+    AvgPool2d,
+    Conv1d,
+    Conv2d,
+    ConvTranspose2d,
+    Dropout,
+    Embedding,
+    Flatten,
+    GlobalAvgPool,
+    Linear,
+    MaxPool2d,
+    MultiHeadAttention,
+    Sequential,
+)
+from ._module import INFERENCE, Inference, Mode, Module, Training, buffer, static
+from ._norm import BatchNorm2d, GroupNorm, LayerNorm, RMSNorm
+from ._summary import Summary, summary
+from . import models  # made of the layers
 
-__all__ = [*_module, *_layers, *_norm, "class_loss", "init", "models"]
+__all__ = [
+    "AdaptiveAvgPool", "AvgPool2d", "BatchNorm2d", "Conv1d", "Conv2d", "ConvTranspose2d", "Dropout",
+    "Embedding", "Flatten", "GlobalAvgPool", "GroupNorm", "INFERENCE", "Inference", "LayerNorm", "Linear",
+    "MaxPool2d", "Mode", "Module", "MultiHeadAttention", "RMSNorm", "Sequential", "Summary", "Training",
+    "buffer", "class_loss", "init", "models", "static", "summary",
+]  # fmt: skip
 
 
-def class_loss(logits, targets, label_smoothing=0.0):
+def class_loss(logits: Any, targets: Any, label_smoothing: float = 0.0) -> Tensor:
     """The mean cross-entropy of classes, for logits `[…, classes]` and targets `[…]` of a
     whole-number dtype with any axes before: what classifiers and language models minimise.
 

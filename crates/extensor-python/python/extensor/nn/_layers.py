@@ -4,19 +4,27 @@ They begin with the same bits as the Rust library's for the same key, and have P
 they compute is the operations' concern.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from .. import _core, ops
-from ._module import INFERENCE, Module, static
+from .._core import Key, Tensor
+from ._module import INFERENCE, Inference, Mode, Module, static
 
 __all__ = [
     "AdaptiveAvgPool", "AvgPool2d", "Conv1d", "Conv2d", "ConvTranspose2d", "Dropout", "Embedding",
     "Flatten", "GlobalAvgPool", "Linear", "MaxPool2d", "MultiHeadAttention", "Sequential",
 ]
 
-Tensor = _core.Tensor
+#: One number for both axes, or one for each.
+Pair = int | Sequence[int]
 
 
-def _pair(x):
-    return tuple(x) if isinstance(x, (tuple, list)) else (x, x)
+def _pair(x: Pair) -> tuple[int, int]:
+    if isinstance(x, int):
+        return x, x
+    a, b = x
+    return a, b
 
 
 class Linear(Module):
@@ -30,12 +38,12 @@ class Linear(Module):
     """
 
     weight: Tensor
-    bias: Tensor
+    bias: Tensor | None
 
-    def __init__(self, key, inputs, outputs, bias=True):
+    def __init__(self, key: Key, inputs: int, outputs: int, bias: bool = True) -> None:
         self.weight, self.bias = _core.linear_parameters(key, inputs, outputs, bias)
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         return ops.linear(x, self.weight, self.bias)
 
 
@@ -44,10 +52,10 @@ class Embedding(Module):
 
     weight: Tensor
 
-    def __init__(self, key, count, size):
+    def __init__(self, key: Key, count: int, size: int) -> None:
         self.weight = _core.embedding_parameters(key, count, size)
 
-    def __call__(self, index, mode=INFERENCE):
+    def __call__(self, index: Tensor, mode: Mode = INFERENCE) -> Tensor:
         return ops.embedding(self.weight, index)
 
 
@@ -55,21 +63,22 @@ class Conv1d(Module):
     """`ops.conv1d` of sequences `[sequences, in, length]` with a weight and a bias."""
 
     weight: Tensor
-    bias: Tensor
+    bias: Tensor | None
     stride: int = static()
     padding: int = static()
     dilation: int = static()
     groups: int = static()
 
     def __init__(
-        self, key, inputs, outputs, kernel, *, stride=1, padding=0, dilation=1, groups=1, bias=True
-    ):
+        self, key: Key, inputs: int, outputs: int, kernel: int, *, stride: int = 1, padding: int = 0,
+        dilation: int = 1, groups: int = 1, bias: bool = True,
+    ) -> None:  # fmt: skip
         self.weight, self.bias = _core.convolution_parameters(
             "conv1d", key, inputs, outputs, _pair(kernel), groups, bias
         )
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         settings = self.stride, self.padding, self.dilation, self.groups
         return ops.conv1d(x, self.weight, self.bias, *settings)
 
@@ -85,21 +94,22 @@ class Conv2d(Module):
     """
 
     weight: Tensor
-    bias: Tensor
-    stride: tuple = static()
-    padding: tuple = static()
-    dilation: tuple = static()
+    bias: Tensor | None
+    stride: Pair = static()
+    padding: Pair = static()
+    dilation: Pair = static()
     groups: int = static()
 
     def __init__(
-        self, key, inputs, outputs, kernel, *, stride=1, padding=0, dilation=1, groups=1, bias=True
-    ):
+        self, key: Key, inputs: int, outputs: int, kernel: Pair, *, stride: Pair = 1, padding: Pair = 0,
+        dilation: Pair = 1, groups: int = 1, bias: bool = True,
+    ) -> None:  # fmt: skip
         self.weight, self.bias = _core.convolution_parameters(
             "conv2d", key, inputs, outputs, _pair(kernel), groups, bias
         )
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         settings = self.stride, self.padding, self.dilation, self.groups
         return ops.conv2d(x, self.weight, self.bias, *settings)
 
@@ -108,24 +118,25 @@ class ConvTranspose2d(Module):
     """`ops.conv_transpose2d` of images `[images, in, height, width]` with a weight and a bias."""
 
     weight: Tensor
-    bias: Tensor
-    stride: tuple = static()
-    padding: tuple = static()
-    output_padding: tuple = static()
-    dilation: tuple = static()
+    bias: Tensor | None
+    stride: Pair = static()
+    padding: Pair = static()
+    output_padding: Pair = static()
+    dilation: Pair = static()
     groups: int = static()
 
     def __init__(
-        self, key, inputs, outputs, kernel, *,
-        stride=1, padding=0, output_padding=0, dilation=1, groups=1, bias=True,
-    ):  # fmt: skip
+        self, key: Key, inputs: int, outputs: int, kernel: Pair, *,
+        stride: Pair = 1, padding: Pair = 0, output_padding: Pair = 0, dilation: Pair = 1,
+        groups: int = 1, bias: bool = True,
+    ) -> None:  # fmt: skip
         self.weight, self.bias = _core.convolution_parameters(
             "conv_transpose2d", key, inputs, outputs, _pair(kernel), groups, bias
         )
         self.stride, self.padding, self.output_padding = stride, padding, output_padding
         self.dilation, self.groups = dilation, groups
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         settings = self.stride, self.padding, self.output_padding, self.dilation, self.groups
         return ops.conv_transpose2d(x, self.weight, self.bias, *settings)
 
@@ -145,19 +156,21 @@ class MultiHeadAttention(Module):
     """
 
     in_proj_weight: Tensor
-    in_proj_bias: Tensor
+    in_proj_bias: Tensor | None
     out_proj: Linear
     heads: int = static()
 
-    def __init__(self, key, size, heads):
+    def __init__(self, key: Key, size: int, heads: int) -> None:
         (self.in_proj_weight, self.in_proj_bias), out = _core.attention_parameters(key, size, heads)
         self.out_proj = Linear.of(weight=out[0], bias=out[1])
         self.heads = heads
 
-    def __call__(self, x, mode=INFERENCE, *, causal=False):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE, *, causal: bool = False) -> Tensor:
         return self.attend(x, x, x, causal=causal)
 
-    def attend(self, query, key, value, mask=None, causal=False):
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
         """Attention of `query`, `[batch, T, size]`, to `key` and `value`, `[batch, S, size]`, where
         `mask`, broadcast to `[batch, heads, T, S]`, is true, and with `causal` up to the query's
         own position."""
@@ -169,7 +182,7 @@ class MultiHeadAttention(Module):
                     f"expected [batch, length, {size}]"
                 )
         if query is key and key is value:
-            found = ops.split(ops.linear(query, self.in_proj_weight, self.in_proj_bias), 3, 2)
+            found = list(ops.split(ops.linear(query, self.in_proj_weight, self.in_proj_bias), 3, 2))
         else:
             found = []
             for i, x in enumerate((query, key, value)):
@@ -182,7 +195,7 @@ class MultiHeadAttention(Module):
         seen = ops.scaled_dot_product_attention(q, k, v, mask, causal)
         return self.out_proj(ops.reshape(ops.transpose(seen, (0, 2, 1, 3)), query.shape))
 
-    def _cut(self, x):
+    def _cut(self, x: Tensor) -> Tensor:
         """`[batch, length, size]` as `[batch, heads, length, size/heads]`."""
         batch, length, size = x.shape
         cut = ops.reshape(x, (batch, length, self.heads, size // self.heads))
@@ -195,42 +208,42 @@ class Dropout(Module):
 
     p: float = static()
 
-    def __init__(self, p):
+    def __init__(self, p: float) -> None:
         self.p = p
 
-    def __call__(self, x, mode=INFERENCE):
-        if not mode.training or self.p == 0:
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
+        if isinstance(mode, Inference) or self.p == 0:
             return x
         return ops.dropout(x, self.p, mode.key)
 
 
 class _Pool(Module):
-    size: tuple = static()
-    stride: tuple = static()
-    padding: tuple = static()
+    size: Pair = static()
+    stride: Pair | None = static()
+    padding: Pair = static()
 
-    def __init__(self, size, stride=None, padding=0):
+    def __init__(self, size: Pair, stride: Pair | None = None, padding: Pair = 0) -> None:
         self.size, self.stride, self.padding = size, stride, padding
 
 
 class MaxPool2d(_Pool):
     """The largest number of each window of images `[N, C, H, W]`."""
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         return ops.maxpool2d(x, self.size, self.stride, self.padding)
 
 
 class AvgPool2d(_Pool):
     """The average of each window of images `[N, C, H, W]`."""
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         return ops.avgpool2d(x, self.size, self.stride, self.padding)
 
 
 class GlobalAvgPool(Module):
     """The average of each plane: `[N, C, H, W]` to `[N, C, 1, 1]`."""
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         return ops.global_avgpool2d(x)
 
 
@@ -238,19 +251,19 @@ class AdaptiveAvgPool(Module):
     """The averages of windows that cover each plane as evenly as possible, to planes of one
     size."""
 
-    size: tuple = static()
+    size: tuple[int, int] = static()
 
-    def __init__(self, size):
+    def __init__(self, size: Pair) -> None:
         self.size = _pair(size)
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         return ops.adaptive_avgpool2d(x, self.size)
 
 
 class Flatten(Module):
     """All axes but the first as one."""
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         return ops.flatten(x, 1, -1)
 
 
@@ -267,28 +280,28 @@ class Sequential(Module):
     (5, 3)
     """
 
-    def __init__(self, *layers):
+    def __init__(self, *layers: Callable[..., Any]) -> None:
         for layer in layers:
             if not callable(layer):
                 raise TypeError(f"a layer is a module or a function, not {type(layer).__name__}")
         # The layers are fields named by their numbers.
         self.__dict__.update({str(i): layer for i, layer in enumerate(layers)})
 
-    def __tree_fields__(self):
+    def __tree_fields__(self) -> tuple[str, ...]:
         return tuple(self.__dict__)
 
     @property
-    def layers(self):
+    def layers(self) -> tuple[Any, ...]:
         """The layers, the first first."""
         return tuple(self.__dict__.values())
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.__dict__)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Any:
         return self.layers[index]
 
-    def forward(self, x, mode=INFERENCE):
+    def forward(self, x: Any, mode: Mode = INFERENCE) -> "tuple[Any, Sequential]":
         changed = {}
         for i, layer in enumerate(self.layers):
             if not isinstance(layer, Module):

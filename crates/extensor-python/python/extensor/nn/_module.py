@@ -6,31 +6,35 @@ taken.
 
 import functools
 import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from .. import _core, _tree, ops
+from .._core import DType, Key, Tensor
 
-__all__ = ["INFERENCE", "Inference", "Module", "Training", "buffer", "static"]
+__all__ = ["INFERENCE", "Inference", "Mode", "Module", "Training", "buffer", "static"]
 
-_MISSING = object()
+M = TypeVar("M", bound="Module")
+_MISSING: Any = object()
 
 
 class Inference:
     """The mode in which a network is used: nothing is random, running statistics stay."""
 
-    training = False
+    training: ClassVar[bool] = False
     __slots__ = ()
 
-    def split(self, index):
+    def split(self, index: int) -> "Inference":
         """The mode of part number `index`: the same."""
         return self
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Inference)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return 0
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "nn.INFERENCE"
 
 
@@ -46,64 +50,70 @@ class Training:
     Tensor([0.0, 0.0, 2.0, 0.0, 0.0, 0.0], dtype=float64)
     """
 
-    training = True
+    training: ClassVar[bool] = True
     __slots__ = ("key",)
 
-    def __init__(self, key):
-        if not isinstance(key, _core.Key):
+    def __init__(self, key: Key) -> None:
+        if not isinstance(key, Key):
             raise TypeError(f"Training takes a key, not {type(key).__name__}")
         self.key = key
 
-    def split(self, index):
+    def split(self, index: int) -> "Training":
         """The mode of part number `index`, with random numbers of its own."""
         return Training(self.key.fold_in(index))
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Training) and self.key == other.key
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.key)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"nn.Training({self.key!r})"
 
 
+#: How a network is called: in training, with a key, or in inference.
+Mode = Inference | Training
 INFERENCE = Inference()
 
 
 class _Field:
-    def __init__(self, kind, default):
+    def __init__(self, kind: str, default: Any) -> None:
         self.kind, self.default = kind, default
 
 
-def static(default=_MISSING):
+def static(default: Any = _MISSING) -> Any:
     """A field of a module that is no tree: `heads: int = nn.static()`. Numbers, strings and
     functions need no such mark, since they are no tensors."""
     return _Field("static", default)
 
 
-def buffer(default=_MISSING):
+def buffer(default: Any = _MISSING) -> Any:
     """A field of a module that is kept and saved with it and is no parameter, such as a running
     statistic: nothing is differentiated by it, and optimisers leave it alone."""
     return _Field("buffer", default)
 
 
-def _annotations(cls):
+def _annotations(cls: type) -> dict[str, Any]:
     """The annotated names of a class' own body; what they are annotated with does not matter."""
     try:
         return inspect.get_annotations(cls)
     except NameError:  # Python 3.14 evaluates annotations when they are asked for.
-        import annotationlib
+        import annotationlib  # type: ignore[import-not-found, unused-ignore]
 
-        return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
+        found: dict[str, Any] = annotationlib.get_annotations(
+            cls, format=annotationlib.Format.FORWARDREF
+        )
+        return found
 
 
-def _signature(cls):
+def _signature(cls: "type[Module]") -> inspect.Signature:
     """What a module's class is called with."""
     if cls.__init__ is not Module.__init__:
-        parameters = list(inspect.signature(cls.__init__).parameters.values())
-        return inspect.Signature(parameters[1:])
-    kind, parameters = inspect.Parameter.POSITIONAL_OR_KEYWORD, []
+        own = list(inspect.signature(cls.__init__).parameters.values())
+        return inspect.Signature(own[1:])
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters: list[inspect.Parameter] = []
     for name in cls.__tree_fields__ if isinstance(cls.__tree_fields__, tuple) else ():
         default = cls._defaults.get(name, inspect.Parameter.empty)
         if default is inspect.Parameter.empty and any(p.default is not p.empty for p in parameters):
@@ -112,7 +122,7 @@ def _signature(cls):
     return inspect.Signature(parameters)
 
 
-def _is_plain(forward):
+def _is_plain(forward: Callable[..., Any]) -> bool:
     """Whether a `forward` takes an input alone, as in PyTorch."""
     try:
         parameters = list(inspect.signature(forward).parameters.values())
@@ -122,11 +132,11 @@ def _is_plain(forward):
     return len(parameters) == 2 and all(p.kind in named for p in parameters)
 
 
-def _with_mode(plain):
+def _with_mode(plain: Callable[..., Any]) -> Callable[..., Any]:
     """A `forward(self, x)` that, called with a mode, returns the module beside the result."""
 
     @functools.wraps(plain)
-    def forward(self, x, mode=None):
+    def forward(self: Any, x: Any, mode: Mode | None = None) -> Any:
         y = plain(self, x)
         return y if mode is None else (y, self)
 
@@ -170,13 +180,14 @@ class Module:
     ['first.weight', 'first.bias', 'last.weight', 'last.bias']
     """
 
-    __tree_fields__ = ()
-    __tree_static__ = ()
-    __tree_buffers__ = ()
-    _defaults = {}
-    _takes_mode = True
+    __tree_fields__: Any = ()
+    __tree_static__: ClassVar[Iterable[str]] = ()
+    __tree_buffers__: ClassVar[Iterable[str]] = ()
+    __signature__: ClassVar[inspect.Signature]
+    _defaults: ClassVar[dict[str, Any]] = {}
+    _takes_mode: ClassVar[bool] = True
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         fields = cls.__tree_fields__ if isinstance(cls.__tree_fields__, tuple) else ()
         static, buffers = set(cls.__tree_static__), set(cls.__tree_buffers__)
@@ -200,17 +211,17 @@ class Module:
         cls._defaults = defaults
         cls.__signature__ = _signature(cls)
         if "forward" in cls.__dict__ and _is_plain(cls.forward):
-            cls.forward = _with_mode(cls.forward)
+            setattr(cls, "forward", _with_mode(cls.forward))
         if "__call__" in cls.__dict__:
             parameters = inspect.signature(cls.__call__).parameters.values()
             cls._takes_mode = any(
                 p.name == "mode" or p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters
             )
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not args and not kwargs and type(self).__init__ is not Module.__init__:
             return  # super().__init__() in a constructor of one's own
-        names = _tree._fields(self)
+        names = _tree.fields(self) or ()
         if len(args) > len(names):
             raise TypeError(
                 f"{type(self).__name__} has {len(names)} fields, and {len(args)} were given"
@@ -226,7 +237,7 @@ class Module:
         for name, value in {**self._defaults, **given}.items():
             setattr(self, name, value)
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if name in self.__dict__:
             raise AttributeError(
                 f"a {type(self).__name__} is immutable: replace({name}=…) makes another"
@@ -234,21 +245,23 @@ class Module:
         self._expect_field(name)
         object.__setattr__(self, name, value)
 
-    def __getattr__(self, name):
-        if name in type(self)._defaults:  # of a field that a constructor has not set
-            return type(self)._defaults[name]
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+    if not TYPE_CHECKING:  # to a type checker a module has the fields that it is annotated with
 
-    def __delattr__(self, name):
+        def __getattr__(self, name):
+            if name in type(self)._defaults:  # of a field that a constructor has not set
+                return type(self)._defaults[name]
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a {type(self).__name__} is immutable")
 
-    def _expect_field(self, name):
-        if name not in _tree._fields(self):
+    def _expect_field(self, name: str) -> None:
+        if name not in (_tree.fields(self) or ()):
             raise AttributeError(
                 f"{type(self).__name__} has no field {name!r}: fields are annotated in the class"
             )
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Any, mode: Mode = INFERENCE) -> Any:
         """The result for `x`. A module with running statistics is called so in inference alone."""
         if type(self).forward is Module.forward:
             raise NotImplementedError(f"{type(self).__name__} defines neither __call__ nor forward")
@@ -259,20 +272,20 @@ class Module:
                 "(y, module): without running statistics define __call__(self, x, mode)"
             )
         y, module = found
-        if module is not self:
+        if module is not self and (mode.training or _differ(self, module)):
             raise TypeError(
-                f"in training {type(self).__name__} has new running statistics, which would be "
+                f"{type(self).__name__} has new running statistics, which would be "
                 "lost: write y, module = module.forward(x, mode)"
             )
         return y
 
-    def forward(self, x, mode=INFERENCE):
+    def forward(self: M, x: Any, mode: Mode = INFERENCE) -> tuple[Any, M]:
         """The result for `x`, and the module with the running statistics that belong to the next
         step: itself, if it has none or is not being trained."""
         return (self(x, mode=mode) if self._takes_mode else self(x)), self
 
     @classmethod
-    def of(cls, **fields):
+    def of(cls: type[M], **fields: Any) -> M:
         """A module of these fields, all of them, past its constructor.
 
         >>> import extensor as ex
@@ -281,12 +294,12 @@ class Module:
         Linear(weight: float64[2, 3], bias: None)
         """
         made = object.__new__(cls).replace(**fields)
-        for name in _tree._fields(made):
+        for name in _tree.fields(made) or ():
             if name not in fields:
                 raise TypeError(f"{cls.__name__}: the field {name!r} is missing")
         return made
 
-    def replace(self, **fields):
+    def replace(self: M, **fields: Any) -> M:
         """A module with other values of these fields.
 
         >>> import extensor as ex
@@ -301,11 +314,11 @@ class Module:
         made.__dict__.update(fields)
         return made
 
-    def parameters(self):
+    def parameters(self) -> dict[str, Tensor]:
         """The tensors that are learnt, by name."""
         return _tree.named_leaves(self, buffers=False)
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Tensor]:
         """All tensors by name, running statistics too: what a file of the module holds.
 
         >>> from extensor import nn
@@ -314,7 +327,7 @@ class Module:
         """
         return _tree.named_leaves(self)
 
-    def load_state_dict(self, state):
+    def load_state_dict(self: M, state: Mapping[str, Any]) -> M:
         """The module with these tensors, which must be all of its own, of the same shapes and
         dtypes."""
         leaves, structure = _tree.flatten(self)
@@ -332,35 +345,46 @@ class Module:
                     f"load_state_dict: {name} is {_brief(new)}, expected {_brief(leaf)}"
                 )
             loaded.append(new)
-        return _tree.unflatten(structure, loaded)
+        made: M = _tree.unflatten(structure, loaded)
+        return made
 
-    def astype(self, dtype):
+    def astype(self: M, dtype: DType | str) -> M:
         """The module with all its float tensors in another dtype."""
-        cast = lambda x: ops.cast(x, dtype) if x.dtype.is_float else x  # noqa: E731
+
+        def cast(x: Tensor) -> Tensor:
+            return ops.cast(x, dtype) if x.dtype.is_float else x
+
         return _tree.map(cast, self)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return _text(self, "")
 
 
-def _brief(x):
+def _differ(a: Module, b: Module) -> bool:
+    """Whether two modules are not made of the very same tensors."""
+    ours, theirs = _tree.leaves(a), _tree.leaves(b)
+    return len(ours) != len(theirs) or any(x is not y for x, y in zip(ours, theirs))
+
+
+def _brief(x: Tensor) -> str:
     return f"{x.dtype.name}[{', '.join(str(n) for n in x.shape)}]"
 
 
-def _text(x, indent):
+def _text(x: Any, indent: str) -> str:
     """A value in a module's text: on one line unless it holds modules."""
     if isinstance(x, _core.Tensor):
         return _brief(x)
     inner = indent + "  "
+    parts: list[tuple[Any, Any]]
     if isinstance(x, Module):
-        parts = [(n, getattr(x, n, "?")) for n in _tree._fields(x)]
+        parts = [(n, getattr(x, n, "?")) for n in _tree.fields(x) or ()]
         name, ends = type(x).__name__, "()"
     elif isinstance(x, (list, tuple)) and any(isinstance(v, Module) for v in x):
         parts, name, ends = list(enumerate(x)), "", "[]"
     elif isinstance(x, dict) and any(isinstance(v, Module) for v in x.values()):
         parts, name, ends = list(x.items()), "", "{}"
     elif callable(x) and hasattr(x, "__name__"):
-        return x.__name__
+        return str(x.__name__)
     else:
         return repr(x)
     texts = [f"{n}: {_text(v, inner)}" for n, v in parts]
@@ -371,7 +395,7 @@ def _text(x, indent):
     return f"{name}{ends[0]}{lines}\n{indent}{ends[1]}"
 
 
-def _flat(x):
+def _flat(x: Any) -> bool:
     """Whether a value holds no module."""
     if isinstance(x, Module):
         return False

@@ -1,14 +1,15 @@
 """Layers that normalise: parameters, running statistics, and the operation that uses them."""
 
+from collections.abc import Sequence
+
 from .. import _core, ops
-from ._module import INFERENCE, Module, buffer, static
+from .._core import Tensor
+from ._module import INFERENCE, Mode, Module, buffer, static
 
 __all__ = ["BatchNorm2d", "GroupNorm", "LayerNorm", "RMSNorm"]
 
-Tensor = _core.Tensor
 
-
-def _full(shape, value):
+def _full(shape: tuple[int, ...], value: float) -> Tensor:
     return _core.full(shape, value, dtype=_core.float32)
 
 
@@ -36,13 +37,13 @@ class BatchNorm2d(Module):
     momentum: float = static()
     eps: float = static()
 
-    def __init__(self, channels, momentum=0.1, eps=1e-5):
+    def __init__(self, channels: int, momentum: float = 0.1, eps: float = 1e-5) -> None:
         self.weight, self.bias = _full((channels,), 1.0), _full((channels,), 0.0)
         self.running_mean, self.running_var = _full((channels,), 0.0), _full((channels,), 1.0)
         self.num_batches_tracked = _core.asarray(0)
         self.momentum, self.eps = momentum, eps
 
-    def forward(self, x, mode=INFERENCE):
+    def forward(self, x: Tensor, mode: Mode = INFERENCE) -> "tuple[Tensor, BatchNorm2d]":
         inputs = x, self.weight, self.bias, self.running_mean, self.running_var
         found = ops.batch_norm2d.with_auxiliary(*inputs, self.eps, mode.training, self.momentum)
         y, mean, var, *_ = found
@@ -55,13 +56,13 @@ class BatchNorm2d(Module):
         )
 
 
-def _kept(new, old):
+def _kept(new: Tensor, old: Tensor) -> Tensor:
     """A statistic in the dtype that it is kept in."""
     return new if new.dtype == old.dtype else ops.cast(new, old.dtype)
 
 
-def _shape(shape):
-    return tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
 class LayerNorm(Module):
@@ -71,11 +72,11 @@ class LayerNorm(Module):
     bias: Tensor
     eps: float = static()
 
-    def __init__(self, shape, eps=1e-5):
+    def __init__(self, shape: int | Sequence[int], eps: float = 1e-5) -> None:
         self.weight, self.bias = _full(_shape(shape), 1.0), _full(_shape(shape), 0.0)
         self.eps = eps
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         return ops.layer_norm(x, self.weight, self.bias, self.weight.shape, self.eps)
 
 
@@ -85,10 +86,10 @@ class RMSNorm(Module):
     weight: Tensor
     eps: float = static()
 
-    def __init__(self, shape, eps=1e-6):
+    def __init__(self, shape: int | Sequence[int], eps: float = 1e-6) -> None:
         self.weight, self.eps = _full(_shape(shape), 1.0), eps
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         return ops.rms_norm(x, self.weight, self.weight.shape, self.eps)
 
 
@@ -100,9 +101,9 @@ class GroupNorm(Module):
     groups: int = static()
     eps: float = static()
 
-    def __init__(self, groups, channels, eps=1e-5):
+    def __init__(self, groups: int, channels: int, eps: float = 1e-5) -> None:
         self.weight, self.bias = _core.group_norm_parameters(groups, channels)
         self.groups, self.eps = groups, eps
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         return ops.group_norm(x, self.weight, self.bias, self.groups, self.eps)

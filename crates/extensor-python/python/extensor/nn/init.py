@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-def gain(nonlinearity, slope=0.01):
+def gain(nonlinearity: str, slope: float = 0.01) -> float:
     """By how much a layer's weights must be larger for what follows it: "linear", "sigmoid",
     "tanh", "relu", "leaky_relu" (with its slope below 0) or "selu". The factors are PyTorch's.
 

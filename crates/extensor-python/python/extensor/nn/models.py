@@ -4,11 +4,13 @@ They are made of layers and operations and know nothing of data or of training.
 """
 
 import math
+from collections.abc import Sequence
 
 from .. import _core, ops
+from .._core import Key, Tensor
 from . import init
 from ._layers import Conv2d, Dropout, Embedding, Linear, MultiHeadAttention
-from ._module import INFERENCE, Module, static
+from ._module import INFERENCE, Mode, Module, static
 from ._norm import BatchNorm2d, LayerNorm
 
 __all__ = ["BasicBlock", "Block", "Gpt", "LeNet5", "Mlp", "ResNet"]
@@ -25,15 +27,15 @@ class Mlp(Module):
     (2, 10)
     """
 
-    layers: list
+    layers: list[Linear]
 
-    def __init__(self, key, sizes):
+    def __init__(self, key: Key, sizes: Sequence[int]) -> None:
         if len(sizes) < 2:
             raise ValueError(f"mlp: sizes is {list(sizes)}, expected at least two numbers")
         pairs = enumerate(zip(sizes, sizes[1:]))
         self.layers = [Linear(key.fold_in(i), a, b) for i, (a, b) in pairs]
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         if len(x.shape) > 2:
             x = ops.flatten(x, 1, -1)
         for i, layer in enumerate(self.layers):
@@ -51,10 +53,9 @@ class LeNet5(Module):
     fc2: Linear
     fc3: Linear
 
-    def __init__(self, key, image=(1, 28, 28), classes=10):
+    def __init__(self, key: Key, image: Sequence[int] = (1, 28, 28), classes: int = 10) -> None:
         channels, height, width = image
-        left = lambda size: max(size // 2 - 4, 0) // 2  # noqa: E731
-        seen = 16 * left(height) * left(width)
+        seen = 16 * _left(height) * _left(width)
         if seen == 0:
             raise ValueError(
                 f"lenet5: image is {list(image)}, "
@@ -67,14 +68,19 @@ class LeNet5(Module):
         self.fc2 = Linear(d, 120, 84)
         self.fc3 = Linear(e, 84, classes)
 
-    def __call__(self, x, mode=INFERENCE):
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         x = ops.maxpool2d(ops.relu(self.conv1(x)), 2)
         x = ops.maxpool2d(ops.relu(self.conv2(x)), 2)
         x = ops.relu(self.fc1(ops.flatten(x, 1, -1)))
         return self.fc3(ops.relu(self.fc2(x)))
 
 
-def _conv(key, inputs, outputs, kernel, stride):
+def _left(size: int) -> int:
+    """What two convolutions and two poolings of a `LeNet5` leave of so many rows."""
+    return max(size // 2 - 4, 0) // 2
+
+
+def _conv(key: Key, inputs: int, outputs: int, kernel: int, stride: int) -> Conv2d:
     """A convolution without bias that begins with Kaiming's normal distribution by outputs."""
     layer = Conv2d(key, inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=False)
     shape = (outputs, inputs, kernel, kernel)
@@ -89,9 +95,9 @@ class BasicBlock(Module):
     bn1: BatchNorm2d
     conv2: Conv2d
     bn2: BatchNorm2d
-    downsample: tuple
+    downsample: tuple[Conv2d, BatchNorm2d] | None
 
-    def __init__(self, key, inputs, outputs, stride=1):
+    def __init__(self, key: Key, inputs: int, outputs: int, stride: int = 1) -> None:
         a, b, c = key.split(3)
         self.conv1, self.bn1 = _conv(a, inputs, outputs, 3, stride), BatchNorm2d(outputs)
         self.conv2, self.bn2 = _conv(b, outputs, outputs, 3, 1), BatchNorm2d(outputs)
@@ -100,7 +106,7 @@ class BasicBlock(Module):
             brought = (_conv(c, inputs, outputs, 1, stride), BatchNorm2d(outputs))
         self.downsample = brought
 
-    def forward(self, x, mode=INFERENCE):
+    def forward(self, x: Tensor, mode: Mode = INFERENCE) -> "tuple[Tensor, BasicBlock]":
         y, bn1 = self.bn1.forward(self.conv1(x), mode)
         y, bn2 = self.bn2.forward(self.conv2(ops.relu(y)), mode)
         downsample = self.downsample
@@ -131,17 +137,19 @@ class ResNet(Module):
 
     conv1: Conv2d
     bn1: BatchNorm2d
-    layer1: list
-    layer2: list
-    layer3: list
+    layer1: list[BasicBlock]
+    layer2: list[BasicBlock]
+    layer3: list[BasicBlock]
     fc: Linear
 
-    def __init__(self, key, channels, classes, blocks, widths=(16, 32, 64)):
+    def __init__(
+        self, key: Key, channels: int, classes: int, blocks: int, widths: Sequence[int] = (16, 32, 64)
+    ) -> None:
         if blocks < 1:
             raise ValueError(f"resnet: blocks is {blocks}, expected at least 1")
         a, b, c, d, e = key.split(5)
 
-        def stage(key, inputs, outputs, stride):
+        def stage(key: Key, inputs: int, outputs: int, stride: int) -> list[BasicBlock]:
             first = BasicBlock(key.fold_in(0), inputs, outputs, stride)
             more = [BasicBlock(key.fold_in(i), outputs, outputs, 1) for i in range(1, blocks)]
             return [first, *more]
@@ -151,10 +159,10 @@ class ResNet(Module):
         self.layer1, self.layer2 = stage(b, one, one, 1), stage(c, one, two, 2)
         self.layer3, self.fc = stage(d, two, three, 2), Linear(e, three, classes)
 
-    def forward(self, x, mode=INFERENCE):
+    def forward(self, x: Tensor, mode: Mode = INFERENCE) -> "tuple[Tensor, ResNet]":
         x, bn1 = self.bn1.forward(self.conv1(x), mode)
         x = ops.relu(x)
-        changed = {"bn1": bn1}
+        changed: dict[str, object] = {"bn1": bn1}
         for name in ("layer1", "layer2", "layer3"):
             blocks = []
             for block in getattr(self, name):
@@ -165,7 +173,7 @@ class ResNet(Module):
         return logits, self.replace(**changed) if mode.training else self
 
 
-def _linear(key, inputs, outputs, std):
+def _linear(key: Key, inputs: int, outputs: int, std: float) -> Linear:
     """A layer that begins as GPT-2's."""
     weight = init.normal(key, (outputs, inputs), 0.0, std)
     bias = _core.full((outputs,), 0.0, dtype=_core.float32)
@@ -181,7 +189,7 @@ class Block(Module):
     fc1: Linear
     fc2: Linear
 
-    def __init__(self, key, width, heads, layers):
+    def __init__(self, key: Key, width: int, heads: int, layers: int) -> None:
         added = 0.02 / math.sqrt(2.0 * layers)
         a, b, c, d = key.split(4)
         self.norm1, self.norm2 = LayerNorm(width), LayerNorm(width)
@@ -192,7 +200,9 @@ class Block(Module):
         self.fc1 = _linear(c, width, 4 * width, 0.02)
         self.fc2 = _linear(d, 4 * width, width, added)
 
-    def __call__(self, x, mode=INFERENCE, dropout=Dropout(0.0)):
+    def __call__(
+        self, x: Tensor, mode: Mode = INFERENCE, dropout: Dropout = Dropout(0.0)
+    ) -> Tensor:
         seen = self.attention(self.norm1(x), causal=True)
         x = ops.add(x, dropout(seen, mode.split(0)))
         wide = ops.gelu(self.fc1(self.norm2(x)))
@@ -214,20 +224,26 @@ class Gpt(Module):
 
     tokens: Embedding
     positions: Embedding
-    blocks: list
+    blocks: list[Block]
     norm: LayerNorm
     head: Linear
     context: int = static()
     dropout: float = static()
 
-    def __init__(self, key, vocabulary=65, context=64, layers=4, heads=4, width=128, dropout=0.0):
+    def __init__(
+        self, key: Key, vocabulary: int = 65, context: int = 64, layers: int = 4, heads: int = 4,
+        width: int = 128, dropout: float = 0.0,
+    ) -> None:  # fmt: skip
         for name, size in (("vocabulary", vocabulary), ("context", context)):
             if size < 1:
                 raise ValueError(f"gpt: {name} is {size}, expected at least 1")
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"gpt: dropout is {dropout}, expected a number from 0 up to 1")
         a, b, c, d = key.split(4)
-        table = lambda key, rows: init.normal(key, (rows, width), 0.0, 0.02)  # noqa: E731
+
+        def table(key: Key, rows: int) -> Tensor:
+            return init.normal(key, (rows, width), 0.0, 0.02)
+
         self.tokens = Embedding.of(weight=table(a, vocabulary))
         self.positions = Embedding.of(weight=table(b, context))
         self.blocks = [Block(c.fold_in(i), width, heads, layers) for i in range(layers)]
@@ -235,10 +251,10 @@ class Gpt(Module):
         self.head = Linear.of(weight=table(d, vocabulary), bias=None)
         self.context, self.dropout = context, dropout
 
-    def __call__(self, tokens, mode=INFERENCE):
+    def __call__(self, tokens: Tensor, mode: Mode = INFERENCE) -> Tensor:
         return self.head(self._vectors(tokens, mode))
 
-    def _vectors(self, tokens, mode):
+    def _vectors(self, tokens: Tensor, mode: Mode) -> Tensor:
         """The last vector of each token, `[batch, length, width]`: what the head is given."""
         if len(tokens.shape) != 2 or tokens.shape[1] > self.context:
             raise ValueError(
@@ -252,7 +268,10 @@ class Gpt(Module):
             x = block(x, mode.split(i), dropout)
         return self.norm(x)
 
-    def generate(self, prompt, count, key, temperature=1.0, top_k=None):
+    def generate(
+        self, prompt: Sequence[int], count: int, key: Key, temperature: float = 1.0,
+        top_k: int | None = None,
+    ) -> list[int]:  # fmt: skip
         """`count` tokens that continue `prompt`, each drawn from the model's distribution given
         those before it, as many as the context holds.
 
@@ -283,7 +302,7 @@ class Gpt(Module):
         return tokens[len(prompt) :]
 
 
-def _draw(logits, temperature, top_k, key):
+def _draw(logits: list[float], temperature: float, top_k: int | None, key: Key) -> int:
     """A token drawn from the distribution that finite logits give."""
     for logit in logits:
         if not math.isfinite(logit):

@@ -18,9 +18,12 @@ organised.
 """
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 from .. import _core, _tree
-from .._core import Plateau
+from .._core import Plateau, Tensor
+from ..gradients import global_norm
 from . import schedule
 from ._ema import Ema
 from ._minimize import Lbfgs, Minimum, NewtonCg
@@ -29,6 +32,12 @@ __all__ = [
     "Adagrad", "Adam", "AdamW", "Ema", "Lbfgs", "Lion", "Minimum", "NewtonCg", "Optimizer",
     "Plateau", "RmsProp", "Sgd", "State", "global_norm", "schedule",
 ]
+
+
+T = TypeVar("T")
+
+#: Factors on the learning rate and the weight decay, by pattern of parameters' names.
+Groups = Mapping[str, Mapping[str, float]]
 
 
 class State:
@@ -40,21 +49,27 @@ class State:
     tensors, and set it with `replace(step=…)`.
     """
 
-    def __init__(self, step, slots, grad_norm=None):
+    step: int
+    grad_norm: float | None
+
+    def __init__(self, step: int, slots: Mapping[str, Any], grad_norm: float | None = None) -> None:
         self.__dict__.update(step=step, grad_norm=grad_norm, **slots)
 
-    def __tree_fields__(self):
+    def __tree_fields__(self) -> tuple[str, ...]:
         return self.slots
 
     @property
-    def slots(self):
+    def slots(self) -> tuple[str, ...]:
         """The names of the slots, as PyTorch has them."""
         return tuple(name for name in self.__dict__ if name not in ("step", "grad_norm"))
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a state is immutable: replace({name}=…) makes another")
 
-    def replace(self, **fields):
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a state of {', '.join(self.slots) or 'no slots'} has no {name!r}")
+
+    def replace(self, **fields: Any) -> "State":
         """A state with other values of these fields."""
         for name in fields:
             if name not in self.__dict__:
@@ -64,20 +79,20 @@ class State:
         made.__dict__.update(fields)
         return made
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"State(step={self.step}, slots={list(self.slots)})"
 
 
-def _packed(kinds, names, tensors):
+def _packed(kinds: Sequence[str], names: list[str], tensors: list[Tensor]) -> dict[str, Any]:
     """Slots by name, from a list in which each parameter has one after the other."""
-    slots = {}
+    slots: dict[str, Any] = {}
     for at, kind in enumerate(kinds):
         own = tensors[at :: len(kinds)]
         slots[kind] = own[0] if names == [""] else dict(zip(names, own))
     return slots
 
 
-def _unpacked(state, names):
+def _unpacked(state: State, names: list[str]) -> list[Tensor]:
     """The list again, in the order of these names."""
     slots = [getattr(state, kind) for kind in state.slots]
     found = []
@@ -100,9 +115,12 @@ class Optimizer:
     negative.
     """
 
-    _name = None
+    _name: ClassVar[str] = ""
 
-    def __init__(self, lr, own, *, groups=None, no_decay=False, clip_norm=None, clip_value=None):
+    def __init__(
+        self, lr: float, own: dict[str, Any], *, groups: Groups | None = None, no_decay: bool = False,
+        clip_norm: float | None = None, clip_value: float | None = None,
+    ) -> None:  # fmt: skip
         _expect_rate(lr)
         rules = []
         for pattern, factors in (groups or {}).items():
@@ -112,17 +130,17 @@ class Optimizer:
             rules.append((pattern, factors.get("lr", 1.0), factors.get("weight_decay", 1.0)))
         common = {"no_decay": no_decay, "clip_norm": clip_norm, "clip_value": clip_value}
         self.lr = lr
-        self.settings = {**own, "groups": groups, **common}
+        self.settings: dict[str, Any] = {**own, "groups": groups, **common}
         self._method = _core.Method(self._name, lr, {**own, "groups": rules, **common})
 
-    def init(self, params):
+    def init(self, params: Any) -> State:
         """What the optimiser remembers before its first step. Buffers are no parameters."""
         leaves, structure = _tree.flatten(params, buffers=False)
         names = structure.names()
         kinds, slots = self._method.init(names, leaves)
         return State(0, _packed(kinds, names, slots))
 
-    def update(self, params, grads, state, lr=None):
+    def update(self, params: T, grads: Any, state: State, lr: float | None = None) -> tuple[T, State]:
         """The parameters and the state after a step, with this learning rate instead of the
         optimiser's own if one is given: what a schedule says, say."""
         if lr is not None:
@@ -137,27 +155,39 @@ class Optimizer:
             names, leaves, given, state.step, list(state.slots), _unpacked(state, names), lr
         )
         packed = _packed(state.slots, names, slots)
-        return _tree.unflatten(structure, made), State(state.step + 1, packed, norm)
+        better: T = _tree.unflatten(structure, made)
+        return better, State(state.step + 1, packed, norm)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return _made, (type(self), self.lr, self.settings)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         told = "".join(f", {k}={v!r}" for k, v in self.settings.items() if v not in (None, False))
         return f"{type(self).__name__}({self.lr!r}{told})"
 
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.lr == other.lr and self.settings == other.settings
 
-def _made(cls, lr, settings):
-    return cls(lr, **settings)
+    def __hash__(self) -> int:
+        return hash((type(self), self.lr))
 
 
-def _common(groups, no_decay, clip_norm, clip_value):
+def _made(cls: Any, lr: float, settings: dict[str, Any]) -> Optimizer:
+    made: Optimizer = cls(lr, **settings)
+    return made
+
+
+def _common(
+    groups: Groups | None, no_decay: bool, clip_norm: float | None, clip_value: float | None
+) -> dict[str, Any]:
     """What every optimiser can be told."""
     common = {"no_decay": no_decay, "clip_norm": clip_norm, "clip_value": clip_value}
     return {"groups": groups, **common}
 
 
-def _expect_rate(lr):
+def _expect_rate(lr: float) -> None:
     if not 0 <= lr < math.inf:
         raise ValueError(f"the learning rate lr is {lr}, expected a finite number, not negative")
 
@@ -180,9 +210,11 @@ class Sgd(Optimizer):
     _name = "sgd"
 
     def __init__(
-        self, lr, momentum=0.0, dampening=0.0, nesterov=False, weight_decay=0.0,
-        *, groups=None, no_decay=False, clip_norm=None, clip_value=None,
-    ):  # fmt: skip
+        self, lr: float, momentum: float = 0.0, dampening: float = 0.0, nesterov: bool = False,
+        weight_decay: float = 0.0,
+        *, groups: Groups | None = None, no_decay: bool = False,
+        clip_norm: float | None = None, clip_value: float | None = None,
+    ) -> None:  # fmt: skip
         own = {"momentum": momentum, "dampening": dampening, "nesterov": nesterov}
         common = _common(groups, no_decay, clip_norm, clip_value)
         super().__init__(lr, {**own, "weight_decay": weight_decay}, **common)
@@ -198,9 +230,11 @@ class Adam(Optimizer):
     _name = "adam"
 
     def __init__(
-        self, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False,
-        *, groups=None, no_decay=False, clip_norm=None, clip_value=None,
-    ):  # fmt: skip
+        self, lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0.0, amsgrad: bool = False,
+        *, groups: Groups | None = None, no_decay: bool = False,
+        clip_norm: float | None = None, clip_value: float | None = None,
+    ) -> None:  # fmt: skip
         own = {"betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
         super().__init__(lr, own, **_common(groups, no_decay, clip_norm, clip_value))
 
@@ -212,9 +246,11 @@ class AdamW(Optimizer):
     _name = "adamw"
 
     def __init__(
-        self, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False,
-        *, groups=None, no_decay=False, clip_norm=None, clip_value=None,
-    ):  # fmt: skip
+        self, lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0.01, amsgrad: bool = False,
+        *, groups: Groups | None = None, no_decay: bool = False,
+        clip_norm: float | None = None, clip_value: float | None = None,
+    ) -> None:  # fmt: skip
         own = {"betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
         super().__init__(lr, own, **_common(groups, no_decay, clip_norm, clip_value))
 
@@ -230,9 +266,11 @@ class RmsProp(Optimizer):
     _name = "rmsprop"
 
     def __init__(
-        self, lr, alpha=0.99, eps=1e-8, momentum=0.0, centred=False, weight_decay=0.0,
-        *, centered=False, groups=None, no_decay=False, clip_norm=None, clip_value=None,
-    ):  # fmt: skip
+        self, lr: float, alpha: float = 0.99, eps: float = 1e-8, momentum: float = 0.0,
+        centred: bool = False, weight_decay: float = 0.0,
+        *, centered: bool = False, groups: Groups | None = None, no_decay: bool = False,
+        clip_norm: float | None = None, clip_value: float | None = None,
+    ) -> None:  # fmt: skip
         centred = bool(centred or centered)
         own = {"alpha": alpha, "eps": eps, "momentum": momentum, "centred": centred}
         common = _common(groups, no_decay, clip_norm, clip_value)
@@ -248,9 +286,11 @@ class Adagrad(Optimizer):
     _name = "adagrad"
 
     def __init__(
-        self, lr, lr_decay=0.0, initial_accumulator_value=0.0, eps=1e-10, weight_decay=0.0,
-        *, groups=None, no_decay=False, clip_norm=None, clip_value=None,
-    ):  # fmt: skip
+        self, lr: float, lr_decay: float = 0.0, initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10, weight_decay: float = 0.0,
+        *, groups: Groups | None = None, no_decay: bool = False,
+        clip_norm: float | None = None, clip_value: float | None = None,
+    ) -> None:  # fmt: skip
         own = {"lr_decay": lr_decay, "initial_accumulator_value": initial_accumulator_value}
         common = _common(groups, no_decay, clip_norm, clip_value)
         super().__init__(lr, {**own, "eps": eps, "weight_decay": weight_decay}, **common)
@@ -264,19 +304,9 @@ class Lion(Optimizer):
     _name = "lion"
 
     def __init__(
-        self, lr, betas=(0.9, 0.99), weight_decay=0.0,
-        *, groups=None, no_decay=False, clip_norm=None, clip_value=None,
-    ):  # fmt: skip
+        self, lr: float, betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0,
+        *, groups: Groups | None = None, no_decay: bool = False,
+        clip_norm: float | None = None, clip_value: float | None = None,
+    ) -> None:  # fmt: skip
         own = {"betas": tuple(betas), "weight_decay": weight_decay}
         super().__init__(lr, own, **_common(groups, no_decay, clip_norm, clip_value))
-
-
-def global_norm(tree):
-    """The Euclidean norm of all tensors of a tree together, buffers of modules aside.
-
-    >>> import extensor as ex
-    >>> from extensor import optim
-    >>> optim.global_norm({"a": ex.asarray([3.0]), "b": ex.asarray(4.0)})
-    Tensor(5.0, dtype=float64)
-    """
-    return _core.global_norm(_tree.flatten(tree, buffers=False)[0])

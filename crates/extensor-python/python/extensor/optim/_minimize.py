@@ -4,9 +4,11 @@ methods.
 They are the Rust library's, over a Python function. This module must not know what is minimised.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _core, _tree
+from .._core import Tensor
 
 __all__ = ["Lbfgs", "Minimum", "NewtonCg"]
 
@@ -24,9 +26,14 @@ class Minimum(NamedTuple):
     stop: str
 
 
-def _minimize(name, settings, f, start):
+def _minimize(
+    name: str, settings: dict[str, Any], f: Callable[[Any], Tensor], start: Any
+) -> Minimum:
     leaves, structure = _tree.flatten(start, buffers=False)
-    flat = lambda moved: f(_tree.unflatten(structure, moved))  # noqa: E731
+
+    def flat(moved: list[Tensor]) -> Tensor:
+        return f(_tree.unflatten(structure, moved))
+
     found, about = _core.minimize(name, settings, flat, structure.names(), leaves)
     return Minimum(_tree.unflatten(structure, found), **about)
 
@@ -42,7 +49,10 @@ class Lbfgs:
     (Tensor([1.0, 2.0], dtype=float64), 'converged')
     """
 
-    def __init__(self, history=10, tolerance=1e-8, max_iterations=1000, max_evaluations=10_000):
+    def __init__(
+        self, history: int = 10, tolerance: float = 1e-8, max_iterations: int = 1000,
+        max_evaluations: int = 10_000,
+    ) -> None:  # fmt: skip
         self.settings = {
             "history": history,
             "tolerance": float(tolerance),
@@ -50,7 +60,7 @@ class Lbfgs:
             "max_evaluations": max_evaluations,
         }
 
-    def minimize(self, f, start):
+    def minimize(self, f: Callable[[Any], Tensor], start: Any) -> Minimum:
         """Minimises `f`, beginning at `start`."""
         return _minimize("lbfgs", self.settings, f, start)
 
@@ -59,13 +69,15 @@ class NewtonCg:
     """Newton's method with the linear system solved by conjugate gradients, from products of the
     Hessian and vectors alone."""
 
-    def __init__(self, tolerance=1e-8, max_iterations=200, max_products=200):
+    def __init__(
+        self, tolerance: float = 1e-8, max_iterations: int = 200, max_products: int = 200
+    ) -> None:
         self.settings = {
             "tolerance": float(tolerance),
             "max_iterations": max_iterations,
             "max_products": max_products,
         }
 
-    def minimize(self, f, start):
+    def minimize(self, f: Callable[[Any], Tensor], start: Any) -> Minimum:
         """Minimises `f`, beginning at `start`."""
         return _minimize("newton_cg", self.settings, f, start)

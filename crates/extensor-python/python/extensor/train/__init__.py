@@ -20,11 +20,12 @@ True
 
 from .._core import LossScale
 from ._checkpoints import Checkpoints
-from ._fit import Measured, Result, STOP, Step, fit
+from ._fit import Result, STOP, Step, fit
 from ._measure import accuracy, classification, test
 from ._state import State
+from ._trainer import Measured, Trainer
 
 __all__ = [
     "Checkpoints", "LossScale", "Measured", "Result", "STOP", "State", "Step", "accuracy", "classification",
-    "fit", "test",
+    "Trainer", "fit", "test",
 ]

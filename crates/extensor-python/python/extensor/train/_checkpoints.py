@@ -6,10 +6,14 @@ them.
 
 import os
 import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from .. import _core, io
 
 __all__ = ["Checkpoints"]
+
+T = TypeVar("T")
 
 
 class Checkpoints:
@@ -27,26 +31,27 @@ class Checkpoints:
     >>> folder.cleanup()
     """
 
-    def __init__(self, folder, keep=3):
-        self.folder, self.keep = os.fspath(folder), max(1, keep)
+    def __init__(self, folder: str | os.PathLike[str], keep: int = 3) -> None:
+        self.folder: str = os.fspath(folder)
+        self.keep = max(1, keep)
         os.makedirs(self.folder, exist_ok=True)
         _core.atomic_clean(self.folder)
 
-    def claim(self):
+    def claim(self) -> _core.Claim:
         """Makes the folder this process's own until the claim is released, or the process ends; if
         another trains in it, that is an OSError which names it."""
         return _core.Claim(self.folder)
 
-    def path_of(self, step):
+    def path_of(self, step: int) -> str:
         """The file of a step."""
         return os.path.join(self.folder, f"step-{step:09}.safetensors")
 
-    def steps(self):
+    def steps(self) -> list[int]:
         """The steps of which there are checkpoints, in order."""
         found = (re.fullmatch(r"step-(\d+)\.safetensors", name) for name in os.listdir(self.folder))
         return sorted(int(match[1]) for match in found if match)
 
-    def save(self, step, tree, metadata, best=None):
+    def save(self, step: int, tree: Any, metadata: Mapping[str, Any], best: int | None = None) -> str:
         """Writes the checkpoint of a step, and only then removes those that are neither among the
         last nor the best; returns the file's path."""
         path = self.path_of(step)
@@ -56,10 +61,10 @@ class Checkpoints:
                 os.remove(self.path_of(old))
         return path
 
-    def newest(self, load):
+    def newest(self, load: Callable[[str], T]) -> T | None:
         """What `load` makes of the path of the newest checkpoint that it can load; None if there is
         no file. If there are files and none loads, the error of the newest is raised."""
-        first = None
+        first: Exception | None = None
         for step in reversed(self.steps()):
             try:
                 return load(self.path_of(step))

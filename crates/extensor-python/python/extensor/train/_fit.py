@@ -2,27 +2,27 @@
 
 import itertools
 import math
-from typing import Any, NamedTuple
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from .. import _core, _tree, nn, ops
-from .._autodiff import value_and_grad
+from .. import _core, nn
+from .._core import DType, Key, LossScale, Plateau
+from ..data import Loader
+from ..gradients import all_finite
+from ..optim import Ema, Optimizer
 from ..progress import Progress
+from ._batches import Batches, Loaded, examples_of
 from ._checkpoints import Checkpoints
 from ._state import State
+from ._trainer import Measured, Part, Schedule, Trainer, cast_floats, scale_of
 
-__all__ = ["Measured", "Result", "STOP", "Step", "fit", "measured"]
+__all__ = ["Result", "STOP", "Step", "fit"]
+
+M = TypeVar("M")
 
 #: What a hook returns to stop training after the step, with a checkpoint.
 STOP = "stop"
-
-
-class Measured(NamedTuple):
-    """What a loss function may return instead of the loss alone: the loss, means over the batch by
-    name, and the model with new running statistics, if it has any."""
-
-    loss: Any
-    metrics: dict = {}
-    model: Any = None
 
 
 class Step(NamedTuple):
@@ -34,9 +34,9 @@ class Step(NamedTuple):
     step: int
     epoch: int
     loss: float
-    metrics: dict
+    metrics: dict[str, float]
     lr: float
-    grad_norm: Any
+    grad_norm: float | None
     examples: int
     scale: float = 1.0
     skipped: bool = False
@@ -48,26 +48,30 @@ class Result(NamedTuple):
     epoch."""
 
     model: Any
-    state: State
+    state: State[Any]
     end: str
-    history: list
-
-
-def measured(found):
-    """What a loss function returned, in full."""
-    if isinstance(found, tuple) and not isinstance(found, Measured):
-        raise TypeError("the loss function returned a tuple: return train.Measured(loss, metrics)")
-    return found if isinstance(found, Measured) else Measured(found)
+    history: list[dict[str, Any]]
 
 
 def fit(
-    model, loss, loader, optimizer, *, key,
-    epochs=None, steps=None, schedule=None, plateau=None, average=None, accumulate=1,
-    evaluate=None, evaluate_every=0, patience=0,
-    checkpoints=None, checkpoint_every=0, keep=3, resume=False,
-    compute=None, loss_scale=None, metrics=None, on_step=None, on_evaluate=None, on_save=None, progress=True,
-):  # fmt: skip
+    model: M, loss: Callable[[M, Any, Any, nn.Training], Any], loader: Loader | Iterable[Any],
+    optimizer: Optimizer, *, key: Key,
+    epochs: float | None = None, steps: int | None = None, schedule: Schedule | None = None,
+    plateau: Plateau | None = None, average: "Ema[M] | None" = None, accumulate: int = 1,
+    evaluate: Callable[[M], Any] | None = None, evaluate_every: int = 0, patience: int = 0,
+    checkpoints: str | os.PathLike[str] | None = None, checkpoint_every: int = 0, keep: int = 3,
+    resume: bool = False,
+    compute: DType | str | None = None, loss_scale: LossScale | None = None,
+    metrics: str | os.PathLike[str] | None = None, on_step: Callable[[Step], Any] | None = None,
+    on_evaluate: Callable[[dict[str, Any]], Any] | None = None,
+    on_save: Callable[[str], Any] | None = None, progress: bool = True,
+) -> Result:  # fmt: skip
     """Trains a model by batches of a loader for so many epochs or steps.
+
+    `loader` is a `data.Loader`, or any iterable of batches, a batch being a pair of inputs and targets:
+    PyTorch's DataLoader, a list, a generator. It is gone through anew for each epoch, and arrays of
+    other libraries become tensors. A `data.Loader` gives the same batches whenever training goes on
+    from a checkpoint; the order of another iterable is its own affair.
 
     `loss(model, inputs, targets, mode)` returns the loss, or a `Measured`. Every step has a key of
     its own, made from `key`; `mode` is `nn.Training` with it.
@@ -99,21 +103,24 @@ def fit(
     """
     if (epochs is None) == (steps is None):
         raise TypeError("fit: give either epochs or steps")
-    _expect_kinds(loss, loader, optimizer, key)
+    batches = _batches(loader)
+    _expect_kinds(loss, optimizer, key)
     _expect_functions(
         schedule=schedule, evaluate=evaluate, on_step=on_step, on_evaluate=on_evaluate,
         on_save=on_save,
     )  # fmt: skip
-    if steps is None:
-        steps = math.ceil(epochs * len(loader) / accumulate)
-    state = State(model, optimizer.init(model), key, average, plateau, _scale(loss_scale, compute))
+    goal = _goal(batches, epochs, steps, max(1, accumulate))
+    trainer = Trainer(
+        model, optimizer, key=key, schedule=schedule, average=average, plateau=plateau,
+        compute=compute, loss_scale=loss_scale,
+    )  # fmt: skip
     folder = Checkpoints(checkpoints, keep) if checkpoints is not None else None
     claim = folder.claim() if folder is not None else None
     try:
         return _fit_in(
-            folder, state, loss, loader, optimizer, steps, resume=resume, metrics=metrics,
+            folder, trainer, loss, batches, goal, resume=resume, metrics=metrics,
             progress=progress, every=(evaluate_every, checkpoint_every), patience=patience,
-            schedule=schedule, accumulate=accumulate, evaluate=evaluate, compute=compute,
+            accumulate=accumulate, evaluate=evaluate,
             hooks={"step": on_step, "evaluate": on_evaluate, "save": on_save},
         )  # fmt: skip
     finally:
@@ -122,9 +129,10 @@ def fit(
 
 
 def _fit_in(
-    folder, state, loss, loader, optimizer, steps, *, resume, metrics, progress, every, patience,
-    schedule, accumulate, evaluate, compute, hooks,
-):  # fmt: skip
+    folder: Checkpoints | None, trainer: Trainer[Any], loss: Callable[..., Any], batches: "_Source",
+    goal: "_Goal", *, resume: bool, metrics: Any, progress: bool, every: tuple[int, int], patience: int,
+    accumulate: int, evaluate: Callable[[Any], Any] | None, hooks: dict[str, Any],
+) -> Result:  # fmt: skip
     """`fit` in a folder of its own, if there is one, from a state before the first step."""
     if folder is not None and folder.steps():
         if not resume:
@@ -132,44 +140,75 @@ def _fit_in(
                 f"fit: the folder {folder.folder} has checkpoints; resume=True goes on from the "
                 "newest, and another folder begins anew"
             )
-        state = folder.newest(state.load)
-    run = _Run(loss, optimizer, schedule, accumulate, evaluate, folder)
-    run.hooks, run.compute = hooks, compute
+        found = folder.newest(trainer.state.load)
+        trainer.state = trainer.state if found is None else found
+    run = _Run(trainer, loss, accumulate, evaluate, folder, hooks)
+    step = trainer.state.step
     if metrics is not None:
-        run.lines = _core.JsonLines(metrics, state.step if resume else None)
-    bar = Progress(steps, "training", start=state.step) if progress else None
+        run.lines = _core.JsonLines(metrics, step if resume else None)
+    bar = Progress(goal.steps, "training", start=step) if progress else None
     try:
-        return run.all(state, loader, steps, every, patience, bar)
+        return run.all(batches, goal, every, patience, bar)
     finally:
         if bar is not None:
             bar.close()
 
 
-def _expect_kinds(loss, loader, optimizer, key):
+class _Source(Protocol):
+    """Batches from a position on, epoch after epoch."""
+
+    def __len__(self) -> int: ...
+    def start_at(self, epoch: int, batch: int = 0) -> Iterator[Loaded]: ...
+
+
+class _Goal(NamedTuple):
+    """How far training goes: so many steps, or so many epochs of which nobody knows the length."""
+
+    steps: int | None
+    epochs: float
+
+    def reached(self, state: State[Any]) -> bool:
+        """Whether a state is there."""
+        if self.steps is not None:
+            return state.step >= self.steps
+        return state.position[0] >= self.epochs
+
+
+def _batches(loader: Any) -> _Source:
+    """What is given as a loader, as the loop reads it."""
+    if hasattr(loader, "start_at"):
+        own: _Source = loader
+        return own
+    if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
+        kind = type(loader).__name__
+        raise TypeError(
+            f"fit: the loader is {kind}, expected a data.Loader or another iterable of batches"
+        )
+    return Batches(loader)
+
+
+def _goal(batches: _Source, epochs: float | None, steps: int | None, accumulate: int) -> _Goal:
+    if epochs is None:
+        return _Goal(steps, math.inf)
+    try:
+        return _Goal(math.ceil(epochs * len(batches) / accumulate), epochs)
+    except TypeError:  # a generator does not know its length
+        return _Goal(None, epochs)
+
+
+def _expect_kinds(loss: Any, optimizer: Any, key: Any) -> None:
     """Raises if one of these cannot be what it should be."""
     if not callable(loss):
         raise TypeError(f"fit: the loss is {type(loss).__name__}, expected a function")
-    if not hasattr(loader, "start_at"):
-        raise TypeError(f"fit: the loader is {type(loader).__name__}, expected a data.Loader")
     if not hasattr(optimizer, "update"):
         kind = type(optimizer).__name__
         raise TypeError(f"fit: the optimizer is {kind}, expected one of optim, such as optim.Adam")
-    if not isinstance(key, _core.Key):
+    if not isinstance(key, Key):
         seed = key if isinstance(key, int) else "seed"
         raise TypeError(f"fit: key is {type(key).__name__}: write key=extensor.Key({seed})")
 
 
-def _scale(loss_scale, compute):
-    """The factor on the loss: the one given, or what the arithmetic needs."""
-    if loss_scale is None:
-        return _core.LossScale.needed_by(compute if compute is not None else _core.float32)
-    if not isinstance(loss_scale, _core.LossScale):
-        kind = type(loss_scale).__name__
-        raise TypeError(f"fit: loss_scale is {kind}: write train.LossScale(65536.0)")
-    return loss_scale
-
-
-def _expect_functions(**functions):
+def _expect_functions(**functions: Any) -> None:
     for name, f in functions.items():
         if f is not None and not callable(f):
             hint = ""
@@ -179,22 +218,35 @@ def _expect_functions(**functions):
 
 
 class _Run:
-    def __init__(self, loss, optimizer, schedule, accumulate, evaluate, folder):
-        self.loss, self.optimizer, self.schedule = loss, optimizer, schedule
-        self.accumulate, self.evaluate, self.folder = max(1, accumulate), evaluate, folder
-        self.history, self.hooks = [], {}
-        self.epoch_losses = []
-        self.compute = self.lines = None
-        self.state = self.saved = None
+    def __init__(
+        self, trainer: Trainer[Any], loss: Callable[..., Any], accumulate: int,
+        evaluate: Callable[[Any], Any] | None, folder: Checkpoints | None, hooks: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self.trainer, self.loss, self.accumulate = trainer, loss, max(1, accumulate)
+        self.evaluate, self.folder, self.hooks = evaluate, folder, hooks
+        self.history: list[dict[str, Any]] = []
+        self.epoch_losses: list[tuple[float, int]] = []
+        self.lines: _core.JsonLines | None = None
+        self.saved: State[Any] | None = None
 
-    def all(self, state, loader, steps, every, patience, bar):
-        self.state = state
-        if state.step == 0:
+    @property
+    def state(self) -> State[Any]:
+        """What training is at: the trainer's."""
+        return self.trainer.state
+
+    @state.setter
+    def state(self, state: State[Any]) -> None:
+        self.trainer.state = state
+
+    def all(
+        self, source: _Source, goal: _Goal, every: tuple[int, int], patience: int, bar: Progress | None
+    ) -> Result:
+        if self.state.step == 0:
             self.save()  # from now on there is something to go on from
         else:
-            self.saved = state
+            self.saved = self.state
         try:
-            end = self.loop(loader, steps, every, patience, bar)
+            end = self.loop(source, goal, every, patience, bar)
         except BaseException:
             # Whatever ends training, Ctrl-C above all, what has been learnt is kept.
             if self.saved is not self.state:
@@ -202,27 +254,31 @@ class _Run:
             raise
         return Result(self.state.result(), self.state, end, self.history)
 
-    def loop(self, loader, steps, every, patience, bar):
+    def loop(
+        self, source: _Source, goal: _Goal, every: tuple[int, int], patience: int, bar: Progress | None
+    ) -> str:
         """Makes steps until training ends; returns why."""
-        batches = loader.start_at(*self.state.position)
+        batches = source.start_at(*self.state.position)
         if self.state.due:
             epoch, batch = self.state.position
             stop = self.evaluated(epoch if batch else epoch - 1) == STOP
             self.save()
-            if stop and self.state.step < steps:
+            if stop and not goal.reached(self.state):
                 return "stopped"
-        while self.state.step < steps:
+        while not goal.reached(self.state):
             if patience and self.state.stale >= patience:
                 return "no better"
             epoch = self.state.position[0]
-            state, found = self.step(self.state, batches)
-            last = state.step >= steps
+            found = self.step(batches)
+            state = self.state
+            last = goal.reached(state)
             new_epoch = state.position[0] != epoch
             due = [state.step % n == 0 if n else new_epoch for n in every]
             self.state = state.replace(due=due[0] or last)
             if bar is not None:
-                bar.update(epoch=found.epoch, loss=found.loss, **found.metrics)
-            record = {"loss": found.loss, "lr": found.lr, **found.metrics}
+                shown: dict[str, Any] = {"epoch": found.epoch, "loss": found.loss, **found.metrics}
+                bar.update(1, **shown)
+            record: dict[str, float] = {"loss": found.loss, "lr": found.lr, **found.metrics}
             if found.scale != 1.0:
                 record["loss_scale"] = found.scale
             if found.skipped:
@@ -237,109 +293,56 @@ class _Run:
                 return "stopped"
         return "done"
 
-    def call(self, name, *args):
+    def call(self, name: str, *args: Any) -> Any:
         hook = self.hooks.get(name)
         return hook(*args) if hook is not None else None
 
-    def record(self, step, values):
+    def record(self, step: int, values: dict[str, Any]) -> None:
         if self.lines is not None:
             self.lines.write(step, [(name, float(value)) for name, value in values.items()])
 
-    def save(self):
+    def save(self) -> None:
         if self.folder is not None:
             path = self.state.save(self.folder)
             self.saved = self.state
             self.call("save", path)
 
-    def step(self, state, batches):
-        """The state after a step, and what the step found."""
+    def step(self, batches: Iterator[Loaded]) -> Step:
+        """Makes a step; returns what it found."""
         loaded = list(itertools.islice(batches, self.accumulate))
-        grads, found, statistics = self.gradients(state, loaded)
-        after = state.scale.after(grads is not None)
-        if not math.isfinite(found.loss) or grads is None and after.value >= state.scale.value:
-            self.diverged(loaded, found)
-        lr = self.optimizer.lr
-        if state.plateau is not None:
-            lr = state.plateau.lr
-        elif self.schedule is not None:
-            lr = self.schedule(state.step)
-        step, skipped, grad_norm = state.step + 1, grads is None, None
-        if not skipped:
-            model, memory = self.optimizer.update(state.model, grads, state.optimizer, lr)
-            if statistics is not None:
-                model = _with_buffers(model, statistics)
-            average = None if state.average is None else state.average.update(model)
-            state = state.replace(model=model, optimizer=memory, average=average)
-            grad_norm = memory.grad_norm
-        state = state.replace(
-            scale=after, step=step, position=loaded[-1][3], overflows=state.overflows + skipped
-        )
-        self.epoch_losses.append((found.loss, sum(b[0].shape[0] for b in loaded)))
-        return state, found._replace(
-            step=step, lr=lr, grad_norm=grad_norm, scale=after.value, skipped=skipped
-        )
-
-    def gradients(self, state, loaded):
-        """The gradients of the batches of a step, weighted by their examples (None if one is not
-        finite), what was measured, and the model with new running statistics."""
-        examples = [inputs.shape[0] for inputs, *_ in loaded]
-        key = state.key.fold_in(state.step)
-        loss, metrics, total, statistics, finite = 0.0, {}, None, None, True
-        scale = state.scale.value
-        for i, (inputs, targets, _, _) in enumerate(loaded):
-            mode = nn.Training(key.fold_in(i))
-
-            def one(model, inputs=inputs):
-                if self.compute is not None:
-                    model, inputs = _cast((model, inputs), self.compute)
-                found = measured(self.loss(model, inputs, targets, mode))
-                if not isinstance(found.loss, _core.Tensor):
-                    kind = type(found.loss).__name__
-                    raise TypeError(f"the loss function: expected a 0-d tensor, got {kind}")
-                value = _wide(found.loss)
-                scaled = value if scale == 1.0 else value * scale
-                return scaled, (value, found.metrics, found.model)
-
-            (_, (value, more, statistics)), grads = value_and_grad(one, has_aux=True)(state.model)
-            finite &= _core.all_finite(_tree.flatten(grads, buffers=False)[0])
-            if scale != 1.0:
-                grads = _divided(grads, scale)
-            share = examples[i] / max(sum(examples), 1)
-            loss += share * float(value)
-            for name, measure in more.items():
-                metrics[name] = metrics.get(name, 0.0) + share * float(measure)
-            if len(loaded) == 1:
-                total = grads
-            else:
-                grads = _tree.map(lambda g: _wide(g) * float(examples[i]), _parameters(grads))
-                total = grads if total is None else _tree.map(ops.add, total, grads)
-        if len(loaded) > 1:
-            mean = _tree.map(lambda g: g / float(sum(examples)), total)
-            leaves, structure = _tree.flatten(state.model, buffers=False)
-            total = _tree.unflatten(structure, list(mean.values()))
-        epoch = loaded[0][2][0]
-        return total if finite else None, Step(state.step, epoch, loss, metrics, 0.0, None, sum(examples)), statistics
-
-    def diverged(self, loaded, found):
-        """Raises an exception that names an operation."""
-        what = f"the loss is {found.loss}"
-        if math.isfinite(found.loss):
-            what = "a gradient is not finite"
+        parts = [self.part(inputs, targets) for inputs, targets, *_ in loaded]
+        examples = sum(part.examples for part in parts)
         try:
-            _core.call_watched(lambda: self.gradients(self.state, loaded))
-            reason = "no single operation made it of finite numbers"
-            if not _core.all_finite([inputs for inputs, *_ in loaded]):
-                reason = "the data has a number that is not finite"
+            made = self.trainer.advance(parts)
         except FloatingPointError as error:
-            reason = str(error)
-        raise FloatingPointError(f"step {self.state.step + 1}: {what}: {reason}")
+            unexplained = "no single operation made it of finite numbers" in str(error)
+            if unexplained and not all_finite([inputs for inputs, *_ in loaded]):
+                what = str(error).rpartition(": ")[0]
+                text = f"{what}: the data has a number that is not finite"
+                raise FloatingPointError(text) from None
+            raise
+        self.state = self.state.replace(position=loaded[-1][3])
+        self.epoch_losses.append((made.loss, examples))
+        norm = None if made.skipped else self.state.optimizer.grad_norm
+        state, epoch = self.state, loaded[0][2][0]
+        found = made.loss, made.metrics, made.lr, norm
+        return Step(state.step, epoch, *found, examples, state.scale.value, made.skipped)
 
-    def evaluated(self, epoch):
+    def part(self, inputs: Any, targets: Any) -> Part:
+        """The loss of a batch."""
+        compute = self.trainer.compute
+        if compute is not None:
+            inputs = cast_floats(inputs, compute)
+        return Part(
+            examples_of(inputs), lambda model, mode: self.loss(model, inputs, targets, mode)
+        )
+
+    def evaluated(self, epoch: int) -> Any:
         """Evaluates the model and returns what the hook does."""
         state = self.state
         weight = sum(n for _, n in self.epoch_losses)
         mean = sum(loss * n for loss, n in self.epoch_losses) / weight if weight else math.nan
-        record = {"step": state.step, "epoch": epoch, "loss": mean}
+        record: dict[str, Any] = {"step": state.step, "epoch": epoch, "loss": mean}
         if self.evaluate is not None:
             score = self.evaluate(state.result())
             if isinstance(score, tuple):
@@ -358,35 +361,3 @@ class _Run:
         self.history.append(record)
         self.state = state.replace(due=False)
         return self.call("evaluate", record)
-
-
-def _parameters(tree):
-    return _tree.named_leaves(tree, buffers=False)
-
-
-def _cast(tree, dtype):
-    """The tree with its floats, buffers aside, in another dtype."""
-    leaves, structure = _tree.flatten(tree, buffers=False)
-    cast = [ops.cast(x, dtype) if x.dtype.is_float else x for x in leaves]
-    return _tree.unflatten(structure, cast)
-
-
-def _divided(grads, scale):
-    """The gradients over the scale of the loss; buffers stay."""
-    leaves, structure = _tree.flatten(grads, buffers=False)
-    return _tree.unflatten(structure, [g / scale for g in leaves])
-
-
-def _wide(x):
-    return ops.cast(x, _core.float32) if x.dtype.itemsize < 4 else x
-
-
-def _with_buffers(model, other):
-    """The model with the buffers of another."""
-    leaves, structure = _tree.flatten(model)
-    learnt = set(_parameters(model))
-    given = _tree.named_leaves(other)
-    names = structure.names()
-    return _tree.unflatten(
-        structure, [x if name in learnt else given[name] for name, x in zip(names, leaves)]
-    )

@@ -5,9 +5,13 @@ same to the bit as one that never stopped. A checkpoint is one of the Rust libra
 """
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
-from .. import _core, io
+from .. import _core, io, optim
+from .._core import Key, LossScale, Plateau
+from .._tree import unflatten
+from ._checkpoints import Checkpoints
 
 __all__ = ["State"]
 
@@ -16,23 +20,27 @@ FORMAT = "extensor checkpoint 2"
 FIRST_FORMAT = "extensor checkpoint 1"
 
 
+M = TypeVar("M")
+V = TypeVar("V")
+
+
 @dataclasses.dataclass(frozen=True)
-class State:
+class State(Generic[M]):
     """What training is at between two steps."""
 
-    model: Any
-    optimizer: Any
-    key: Any
-    average: Any = None
-    plateau: Any = None
+    model: M
+    optimizer: optim.State
+    key: Key
+    average: "optim.Ema[M] | None" = None
+    plateau: Plateau | None = None
     #: The factor on the loss.
-    scale: Any = dataclasses.field(default_factory=lambda: _core.LossScale(1.0, 0))
+    scale: LossScale = dataclasses.field(default_factory=lambda: _core.LossScale(1.0, 0))
     #: How many steps there were, those skipped for an overflow included.
     step: int = 0
     #: The batch that comes next: (epoch, batch).
-    position: tuple = (0, 0)
+    position: tuple[int, int] = (0, 0)
     #: The best evaluation so far: (step, score), or None.
-    best: Any = None
+    best: tuple[int, float] | None = None
     #: How many evaluations there were since the best.
     stale: int = 0
     #: How many steps were skipped for an overflow.
@@ -40,18 +48,18 @@ class State:
     #: Whether training was interrupted before the evaluation that belongs to this step.
     due: bool = False
 
-    def replace(self, **fields):
+    def replace(self, **fields: Any) -> "State[M]":
         """A state with other values of these fields."""
         return dataclasses.replace(self, **fields)
 
-    def result(self):
+    def result(self) -> M:
         """The model that is evaluated and used: the moving average if there is one."""
         return self.model if self.average is None else self.average.model()
 
-    def save(self, checkpoints):
+    def save(self, checkpoints: Checkpoints) -> str:
         """Writes a checkpoint and returns its path."""
-        tree = {"model": self.model, "optimizer": self.optimizer}
-        about = {
+        tree: dict[str, Any] = {"model": self.model, "optimizer": self.optimizer}
+        about: dict[str, Any] = {
             "format": FORMAT,
             "step": self.step,
             "epoch": self.position[0],
@@ -76,25 +84,23 @@ class State:
         best = self.best[0] if self.best else None
         return checkpoints.save(self.step, tree, about, best)
 
-    def load(self, path):
+    def load(self, path: str) -> "State[M]":
         """The state that a checkpoint holds; this one, before the first step, says what must be in
         it."""
-        tree = {"model": self.model, "optimizer": self.optimizer}
+        tree: dict[str, Any] = {"model": self.model, "optimizer": self.optimizer}
         if self.average is not None:
             tree["average"] = self.average.tree()
-        names, leaves, structure = io._apart(tree)
+        names, leaves, structure = io.apart(tree)
         found, about = _core.safetensors_load_like(path, "", names, leaves)
-        from .._tree import unflatten
-
         tree = unflatten(structure, found)
 
-        def get(name, kind):
+        def get(name: str, kind: Callable[[str], V]) -> V:
             try:
                 return kind(about[name])
             except (KeyError, ValueError):
                 got = repr(about[name]) if name in about else "nothing"
                 raise ValueError(
-                    f"checkpoint: {name} is {got}, expected a {kind.__name__}"
+                    f"checkpoint: {name} is {got}, expected a {getattr(kind, '__name__', kind)}"
                 ) from None
 
         if get("format", str) == FORMAT:

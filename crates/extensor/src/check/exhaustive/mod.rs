@@ -88,8 +88,8 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Outcome)) -> Result<Vec<Outcom
     Ok(outcomes.collect())
 }
 
-/// Tries what `build` makes in the place of a record's own operation, such as one with an error planted in
-/// it.
+/// Tries what `build` makes instead of a record's own operation, such as one with an error planted
+/// in it.
 pub fn examine(record: &'static Record, plan: &Plan, build: Build<'_>) -> Outcome {
     let started = Instant::now();
     let mut log = Log::default();

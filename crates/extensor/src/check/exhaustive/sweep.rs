@@ -42,14 +42,14 @@ impl Worst {
 /// The worst value and, if there is one, the worst derivative.
 type Pair = (Worst, Option<Worst>);
 
-/// What a sweep has found of an operation with a set of parameters.
+/// What a sweep has found about an operation with one set of parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The operation's name.
     pub name: &'static str,
     /// Its name and parameters.
     pub title: String,
-    /// How many of the 2³² inputs were tried (or passed over, in a quick look).
+    /// How many of the 2³² inputs were tried (or skipped, in a quick sweep).
     pub tried: u64,
     /// The worst value.
     pub value: Worst,
@@ -120,8 +120,8 @@ impl Sweep {
         Ok(Sweep { subjects, found: found.collect(), every: 1 })
     }
 
-    /// A quick look: of the pieces that the numbers are tried in, 8192 neighbours each, only one in
-    /// `every`.
+    /// A quick sweep: of the pieces that the numbers are tried in, 8192 neighbours each, only one
+    /// in `every`.
     pub fn sampled(filter: &str, every: u64) -> Result<Sweep> {
         if every == 0 {
             return Err(fail("one piece in 0 cannot be tried".into()));

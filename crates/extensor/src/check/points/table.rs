@@ -130,7 +130,6 @@ fn case(title: &str) -> Result<Case> {
     for parameter in record.params {
         params = match parameter.name {
             "reduction" => params.with("reduction", "none"),
-            "axes" => params.with("axes", [1]),
             "axis" => params.with("axis", 1),
             "normalized_shape" => params.with("normalized_shape", [size]),
             _ => params,

@@ -32,8 +32,8 @@ pub(super) fn derived(record: &Record, samples: &[Sample]) -> Result<Vec<Sample>
     let full = |sample: &&Sample| !sample.large && sample.inputs.iter().any(|x| x.len() > 1);
     let full: Vec<&Sample> = samples.iter().filter(full).collect();
     let scalars = samples.iter().find(|sample| sample.inputs.iter().all(|x| x.ndim() == 0));
-    let spread = (0..full.len().min(MOST)).map(|k| full[k * full.len() / full.len().min(MOST)]);
-    for sample in spread.chain(scalars) {
+    let some = (0..full.len().min(MOST)).map(|k| full[k * full.len() / full.len().min(MOST)]);
+    for sample in some.chain(scalars) {
         for (note, far, change) in CHANGES {
             let first = &sample.inputs[0];
             let mut inputs = sample.inputs.clone();

@@ -22,7 +22,7 @@ pub(super) fn check(
     let inputs = &sample.inputs;
     let outputs = forward(op, inputs).map_err(|e| e.to_string())?;
     let wanted = wanted(op, inputs, &outputs);
-    let place = || describe(number, sample);
+    let label = || describe(number, sample);
     let pair = Pair { op, wanted: &wanted };
     let options = |mode, taylor| Options {
         mode,
@@ -38,22 +38,22 @@ pub(super) fn check(
     if !sample.large {
         let full = pair.report(inputs, &options(Mode::Full, false));
         found = full.as_ref().map_or(Found::Nothing, Found::of);
-        log.measure("differences", place, judged(&full));
+        log.measure("differences", label, judged(&full));
     }
     let key = Key::new(seed).fold_in(number as u64);
-    log.measure("adjoint", place, adjoint(op, sample, &outputs, &wanted, key));
+    log.measure("adjoint", label, adjoint(op, sample, &outputs, &wanted, key));
     if !sample.smooth {
         let ends = pair.ends(inputs, key.fold_in(3)).map_err(|e| e.to_string())?;
         return Ok(if ends { Found::Kink } else { found });
     }
     let fast = pair.report(inputs, &options(Mode::Fast, !sample.far));
-    log.measure("directions", place, judged(&fast));
+    log.measure("directions", label, judged(&fast));
     if !sample.far {
         let taylor = |report: &Report| match report.taylor {
             Some(_) => settled(report, sample).map(|_| ()),
             None => Err(format!("the Taylor remainder was not reached:\n{report}")),
         };
-        log.check("Taylor", place, fast.as_ref().map_or_else(|e| Err(e.to_string()), taylor));
+        log.check("Taylor", label, fast.as_ref().map_or_else(|e| Err(e.to_string()), taylor));
     }
     if !sample.large {
         fan_out(log, op, number, sample, &wanted, &options(Mode::Full, true))?;
@@ -216,7 +216,7 @@ fn fan_out(
         let mut at = Sample { inputs: shared.clone(), ..sample.clone() };
         at.smooth = !(op.record().kinks)(&at);
         let name = |i: usize| input_name(op.record(), i);
-        let place = || {
+        let label = || {
             let sample = describe(number, sample);
             format!("{sample}, {} as {} too", name(from), name(to))
         };
@@ -234,7 +234,7 @@ fn fan_out(
         };
         let options = Options { wrt: Some(vec![from]), taylor: false, ..options.clone() };
         let report = check_pair(&f, &pull, &shared, &options);
-        log.measure("fan-out", place, report.as_ref().map_or_else(words, |r| settled(r, &at)));
+        log.measure("fan-out", label, report.as_ref().map_or_else(words, |r| settled(r, &at)));
 
         let attempt = || -> Result<Option<String>> {
             let grads = random_like(Key::new(options.seed), &outputs)?;
@@ -248,7 +248,7 @@ fn fan_out(
             Ok(Some(difference)) => Err(difference),
             Err(error) => Err(error.to_string()),
         };
-        log.check("fan-out", place, verdict);
+        log.check("fan-out", label, verdict);
     }
     Ok(())
 }

@@ -53,8 +53,8 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// The operations that the filter names; none is an error, and so is a plan that would check
-    /// nothing.
+    /// The operations that the filter names. It is an error if there are none, or if the plan would
+    /// check nothing.
     pub fn records(&self) -> Result<Vec<&'static Record>> {
         let fail = |reason: String| Err(Error::Check { op: "check".into(), reason });
         if !matches!(self.order, 1 | 2) {

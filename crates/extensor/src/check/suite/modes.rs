@@ -101,17 +101,17 @@ fn chosen(list: &[Tensor], which: &[usize]) -> Vec<Tensor> {
     which.iter().map(|&i| list[i].clone()).collect()
 }
 
-/// `x` with `part` at these places.
-fn with(x: &[Tensor], places: &[usize], part: &[Tensor]) -> Vec<Tensor> {
+/// `x` with `part` at these indices.
+fn with(x: &[Tensor], indices: &[usize], part: &[Tensor]) -> Vec<Tensor> {
     let mut x = x.to_vec();
-    for (&i, value) in places.iter().zip(part) {
+    for (&i, value) in indices.iter().zip(part) {
         x[i] = value.clone();
     }
     x
 }
 
 /// A sample at which derivatives are taken, in one dtype.
-struct Place<'a> {
+struct Point<'a> {
     op: &'a dyn Operation,
     wanted: Vec<bool>,
     /// What is known there, in the dtype.
@@ -204,8 +204,8 @@ const REVERSE_OVER_REVERSE: Derivative = |op, wanted, known, of| {
     subject.reverse_over_reverse(&subject.moving(), [&known.weights, &known.tangents], of)
 };
 
-impl<'a> Place<'a> {
-    fn new(op: &'a dyn Operation, sample: &Sample, dtype: DType, key: Key) -> Result<Place<'a>> {
+impl<'a> Point<'a> {
+    fn new(op: &'a dyn Operation, sample: &Sample, dtype: DType, key: Key) -> Result<Point<'a>> {
         let inputs = cast_floats(&sample.inputs, dtype)?;
         let outputs = forward(op, &inputs)?;
         let wanted = wanted(op, &inputs, &outputs);
@@ -232,7 +232,7 @@ impl<'a> Place<'a> {
             _ => 0.0,
         };
         let (kinks, rounded) = (op.record().kinks, Sample { inputs: wide, ..sample.clone() });
-        Ok(Place {
+        Ok(Point {
             op,
             wanted,
             terms: terms.backward.iter().fold(terms.forward, |most, &t| most.max(t)),
@@ -312,8 +312,8 @@ pub(super) fn check(
 ) -> Verdict {
     let words = |e: crate::Error| format!("in {dtype}: {e}");
     let key = Key::new(seed).fold_in(number as u64);
-    let place = Place::new(op, sample, dtype, key).map_err(words)?;
-    let moving = (0..place.wanted.len()).filter(|&i| place.wanted[i]);
+    let point = Point::new(op, sample, dtype, key).map_err(words)?;
+    let moving = (0..point.wanted.len()).filter(|&i| point.wanted[i]);
     let names: Vec<String> = moving.map(|i| input_name(op.record(), i)).collect();
     let all: Vec<usize> = (0..names.len()).collect();
     let mut lists = vec![(all.clone(), String::new())];
@@ -327,11 +327,11 @@ pub(super) fn check(
     }
     let at = |what: &str| format!("{}, {dtype}{what}", describe(number, sample));
     for (by, what) in &lists {
-        log.check("reverse mode", || at(what), same(place.as_the_rule(by)));
-        log.check("forward mode", || at(what), same(place.as_the_derivative(by)));
+        log.check("reverse mode", || at(what), same(point.as_the_rule(by)));
+        log.check("forward mode", || at(what), same(point.as_the_derivative(by)));
     }
     let mut derivatives = vec![("forward mode", (1, FORWARD)), ("reverse mode", (1, REVERSE))];
-    if order > 1 && op.record().order > 1 && main && !place.coarse {
+    if order > 1 && op.record().order > 1 && main && !point.coarse {
         derivatives.push(("forward over reverse", (2, FORWARD_OVER_REVERSE)));
         derivatives.push(("reverse over reverse", (2, REVERSE_OVER_REVERSE)));
         derivatives.push(("reverse over forward", (2, REVERSE_OVER_FORWARD)));
@@ -340,9 +340,9 @@ pub(super) fn check(
     for (mode, derivative) in derivatives {
         let mut parts = Vec::new();
         for (by, what) in &lists {
-            let got = place.found(derivative.1, by).map_err(words)?;
+            let got = point.found(derivative.1, by).map_err(words)?;
             if dtype != DType::F64 {
-                let verdict = place.judge(derivative, by, &got).map_err(words)?;
+                let verdict = point.judge(derivative, by, &got).map_err(words)?;
                 log.measure("every dtype", || at(&format!(", {mode}{what}")), verdict);
             }
             parts.push(got);
@@ -354,7 +354,7 @@ pub(super) fn check(
                 "reverse mode" => Ok(parts.split_off(1).concat()),
                 _ => added(&parts[1..]),
             };
-            let verdict = sum.and_then(|sum| place.judge(derivative, &all, &sum));
+            let verdict = sum.and_then(|sum| point.judge(derivative, &all, &sum));
             let at = || at(&format!(", {mode}"));
             log.measure("each input alone", at, verdict.map_err(words)?);
         }
@@ -362,7 +362,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// The sums of lists of tensors, place by place.
+/// The sums of lists of tensors, element by element.
 fn added(lists: &[Vec<Tensor>]) -> Result<Vec<Tensor>> {
     let mut sum = lists[0].clone();
     for list in &lists[1..] {

@@ -111,9 +111,8 @@ fn wrong_gradients(log: &mut Log, op: &dyn Operation, sample: &Sample) -> Result
     if !wanted.contains(&true) {
         return Ok(());
     }
-    let signature = op.record().backward;
-    let name = signature.split('(').next().unwrap_or(signature).to_string();
-    let place = |what: &'static str| move || what.to_string();
+    let name = op.record().backward_name().to_string();
+    let label = |what: &'static str| move || what.to_string();
     let attempt = |grads: &[Tensor]| {
         let call = || backward(op, grads, inputs, &outputs, &wanted);
         catch_unwind(AssertUnwindSafe(call))
@@ -123,7 +122,7 @@ fn wrong_gradients(log: &mut Log, op: &dyn Operation, sample: &Sample) -> Result
             Ok(result) => refused(result, parts),
             Err(_) => Err("panicked".into()),
         };
-        log.check("wrong grad_output", place(what), verdict);
+        log.check("wrong grad_output", label(what), verdict);
     };
     let (first, rest) = (&outputs[0], &results(op, &outputs)[1..]);
     let with = |g: Tensor| [&[g], rest].concat();

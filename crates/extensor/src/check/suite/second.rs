@@ -29,7 +29,7 @@ pub(super) fn check(
     let outputs = forward(op, &sample.inputs).map_err(words)?;
     let wanted = wanted(op, &sample.inputs, &outputs);
     let subject = Subject { op, inputs: &sample.inputs, wanted: &wanted };
-    let place = || describe(number, sample);
+    let label = || describe(number, sample);
     let moving = subject.moving();
     let all: Vec<usize> = (0..moving.len()).collect();
     let key = Key::new(seed).fold_in(number as u64);
@@ -61,7 +61,7 @@ pub(super) fn check(
     let report = check_pair(&gradient, &pull, &moving, &options).map_err(words);
     let found = report.as_ref().map_or(Found::Nothing, Found::of);
     let verdict = report.and_then(|report| settled(&report, sample));
-    log.measure("second order", place, verdict);
+    log.measure("second order", label, verdict);
     // By convention both halves of a Hessian need not be alike at a kink.
     if !sample.smooth {
         return Ok(found);
@@ -112,7 +112,7 @@ pub(super) fn check(
         },
     ];
     for verdict in verdicts {
-        log.measure("all Hessians", place, verdict);
+        log.measure("all Hessians", label, verdict);
     }
     Ok(found)
 }

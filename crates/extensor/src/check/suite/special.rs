@@ -17,7 +17,7 @@ pub(super) fn check(
     dtype: DType,
     key: Key,
 ) -> Verdict {
-    let place = || format!("{}, {dtype}", describe(number, sample));
+    let label = || format!("{}, {dtype}", describe(number, sample));
     let words = |e: crate::Error| format!("in {dtype}: {e}");
     let inputs = cast_floats(&sample.inputs, dtype).map_err(words)?;
     let outputs = forward(op, &inputs).map_err(words)?;
@@ -29,7 +29,7 @@ pub(super) fn check(
     let nan = |y: &Tensor| y.to_f64_vec().iter().any(|v| v.is_nan());
     if finite && !results(op, &outputs).iter().any(nan) {
         let verdict = nothing_of_nothing(op, &inputs, &outputs, &wanted).map_err(words)?;
-        log.check("nothing of nothing", place, verdict);
+        log.check("nothing of nothing", label, verdict);
     }
     // Sums of many numbers may overflow on their way to one that does not.
     let alone = op.record().class == Class::Elementwise || op.record().family == Family::Loss;
@@ -41,7 +41,7 @@ pub(super) fn check(
             && !results(op, &outputs).iter().any(nan)
         {
             let verdict = nothing_of_nothing(op, &huge, &outputs, &wanted).map_err(words)?;
-            log.check("nothing of nothing", || format!("{}, enlarged", place()), verdict);
+            log.check("nothing of nothing", || format!("{}, enlarged", label()), verdict);
         }
     }
     // A rule that sees no values moves gradients about, and no value can be NaN in it.
@@ -52,7 +52,7 @@ pub(super) fn check(
             let verdict = nan_of_nan(op, &inputs, &wanted, i, key).map_err(words)?;
             if let Some(verdict) = verdict {
                 let name = input_name(op.record(), i);
-                log.check("NaN of NaN", || format!("{} in {name}", place()), verdict);
+                log.check("NaN of NaN", || format!("{} in {name}", label()), verdict);
             }
         }
     }

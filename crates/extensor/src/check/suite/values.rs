@@ -6,7 +6,7 @@ use super::{Log, Verdict};
 use crate::check::bits::bit_differences;
 use crate::check::prepare::random_like;
 use crate::check::{Arrangement, repeated};
-use crate::ops::operation::{Operation, husk};
+use crate::ops::operation::{Operation, placeholder};
 use crate::ops::samples::Sample;
 use crate::tensor::unravel;
 use crate::{DType, Error, Key, Result, Tensor, ops};
@@ -68,17 +68,17 @@ pub(super) fn check(
     dtype: DType,
     key: Key,
 ) -> Verdict {
-    let place = |what: &str| format!("{}, {dtype}{what}", describe(number, sample));
+    let label = |what: &str| format!("{}, {dtype}{what}", describe(number, sample));
     let failed = |what: &'static str| move |e: crate::Error| format!("{what}: {e}");
     let inputs = cast_floats(&sample.inputs, dtype).map_err(failed("cast"))?;
     let call = Call::new(op, inputs, key).map_err(|e| format!("in {dtype}: {e}"))?;
 
-    log.check("runs", || place(""), as_inferred(&call));
+    log.check("runs", || label(""), as_inferred(&call));
     let mut both = |kind, what: &str, verdicts: [Verdict; 2]| {
         let [first, second] = verdicts;
-        log.check(kind, || place(&format!("{what}, forward")), first);
+        log.check(kind, || label(&format!("{what}, forward")), first);
         if call.differentiable() {
-            log.check(kind, || place(&format!("{what}, backward")), second);
+            log.check(kind, || label(&format!("{what}, backward")), second);
         }
     };
     let again = call.repeat(|x| Ok(x.clone()));
@@ -102,19 +102,19 @@ pub(super) fn check(
     if dtype == DType::F32 {
         let verdict = mixed(&call, key).map_err(failed("mixed dtypes"))?;
         if let Some(verdict) = verdict {
-            log.check("mixed dtypes", || place(" and f64"), verdict);
+            log.check("mixed dtypes", || label(" and f64"), verdict);
         }
     }
     if dtype != DType::F64 {
         let measured = against_f64(&call, sample, dtype, key).map_err(failed("in f64"))?;
         for (what, ratio) in measured {
-            log.measure("precision", || place(&format!(", {what}")), ratio);
+            log.measure("precision", || label(&format!(", {what}")), ratio);
         }
     }
     if call.differentiable() {
         let verdict = needs(&call).map_err(failed("without what is not needed"))?;
-        log.check("needs", || place(""), verdict);
-        log.check("gradients fit", || place(""), fit(&call, sample.smooth));
+        log.check("needs", || label(""), verdict);
+        log.check("gradients fit", || label(""), fit(&call, sample.smooth));
     }
     Ok(())
 }
@@ -240,7 +240,7 @@ fn against_f64(call: &Call, sample: &Sample, dtype: DType, key: Key) -> Result<M
 fn needs(call: &Call) -> Result<Verdict> {
     let needs = call.op.record().needs;
     let kept = |x: &Tensor, needed: bool| {
-        if needed { Ok(x.clone()) } else { husk(x.shape(), x.dtype()) }
+        if needed { Ok(x.clone()) } else { placeholder(x.shape(), x.dtype()) }
     };
     let inputs = call.inputs.iter().map(|x| kept(x, needs.inputs()));
     let inputs: Vec<Tensor> = inputs.collect::<Result<_>>()?;

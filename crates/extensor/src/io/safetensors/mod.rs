@@ -182,7 +182,7 @@ fn write_all(file: &mut dyn Write, header: &[u8], tensors: &[&Tensor]) -> io::Re
 /// memory is copied.
 pub(super) fn write_elements(file: &mut dyn Write, x: &Tensor) -> io::Result<()> {
     let x = x.plain("save").and_then(Tensor::contiguous).map_err(io::Error::other)?;
-    let bytes = x.bytes().unwrap_or_default();
+    let bytes = x.bytes();
     if cfg!(target_endian = "little") {
         return file.write_all(bytes);
     }

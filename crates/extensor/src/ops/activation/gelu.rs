@@ -1,8 +1,7 @@
 //! The Gaussian error linear unit.
 
-use super::curve::{Along, Curve};
 use super::sigmoids::{not_below, step_and_slope};
-use crate::ops::record::Parameter;
+use crate::ops::samples::SHAPES;
 use crate::ops::unary::*;
 use extensor_derive::method;
 
@@ -28,7 +27,7 @@ const THIRD: [f64; 2] = [0.071_354_813_873_767_85, 2.398_832_395_993_135_5e-9];
 #[method]
 #[track_caller]
 pub fn gelu(x: &Tensor, approximate: Approximate) -> Result<Tensor> {
-    Along(Gelu::of(approximate)).of(x)
+    apply_one(&Gelu::of(approximate), &[x])
 }
 
 /// The gradient of [`gelu`]: `Φ(x) + x·Φ′(x)`, times `grad_output`; of the approximation, the
@@ -36,7 +35,9 @@ pub fn gelu(x: &Tensor, approximate: Approximate) -> Result<Tensor> {
 #[track_caller]
 #[extensor_derive::noted]
 pub fn gelu_backward(grad_output: &Tensor, x: &Tensor, approximate: Approximate) -> Result<Tensor> {
-    Along(Gelu::of(approximate)).backward_at(grad_output, x)
+    let output = placeholder(x.shape(), x.dtype())?;
+    let [grad] = backward_of(&Gelu::of(approximate), grad_output, &[x], &output)?;
+    Ok(grad)
 }
 
 /// Which formula [`gelu`] is computed by.
@@ -141,8 +142,8 @@ impl Formula<2> for ByTanhGradient {
     }
 }
 
-impl Curve for Gelu {
-    const RECORD: &'static Record = &Record {
+impl Gelu {
+    pub(crate) const RECORD: &'static Record = &Record {
         name: "gelu",
         family: Family::Activation,
         formula: "y = x·Φ(x); approximate: ½x(1 + tanh(√(2/π)(x + 0.044715x³)))",
@@ -153,9 +154,10 @@ impl Curve for Gelu {
             what: "whether to use the formula with tanh",
             default: Some("false"),
         }],
-        backward: "gelu_backward(grad_output, x, approximate)",
+        backward: signature!(gelu_backward(grad_output, x; approximate)),
         build: |p| {
-            Along::build(Gelu { approximate: p.bool_or("gelu", "approximate", "none", "tanh")? })
+            let approximate = p.bool_or("gelu", "approximate", "none", "tanh")?;
+            Ok(Box::new(Gelu { approximate }))
         },
         samples: |s| {
             for approximate in [false, true] {
@@ -180,21 +182,29 @@ impl Curve for Gelu {
         },
         ..Record::BLANK
     };
-    fn check(&self, _: DType) -> Result<()> {
-        Ok(())
+}
+
+impl Operation for Gelu {
+    fn record(&self) -> &'static Record {
+        Gelu::RECORD
     }
-    fn forward(&self, x: &Tensor, spec: Spec) -> Result<Tensor> {
-        if self.approximate {
-            map_real("gelu", &Formulas(ByTanh), [x], spec)
-        } else {
-            map_real("gelu", &Formulas(Exact), [x], spec)
-        }
+    fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
+        infer_unary("gelu", inputs[0], Takes::Floats)
     }
-    fn backward(&self, g: &Tensor, x: &Tensor, spec: Spec) -> Result<Tensor> {
-        if self.approximate {
-            map_real("gelu_backward", &Formulas(ByTanhGradient), [g, x], spec)
-        } else {
-            map_real("gelu_backward", &Formulas(ExactGradient), [g, x], spec)
-        }
+    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+        let (x, spec) = (inputs[0], specs.swap_remove(0));
+        let y = match self.approximate {
+            true => map_real("gelu", &Formulas(ByTanh), [x], spec),
+            false => map_real("gelu", &Formulas(Exact), [x], spec),
+        };
+        Ok(smallvec![y?])
+    }
+    fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+        let (g, x) = (call.grad(), call.inputs[0]);
+        let spec = Spec { shape: g.shape().clone(), dtype: g.dtype() };
+        call.one(|| match self.approximate {
+            true => map_real("gelu_backward", &Formulas(ByTanhGradient), [g, x], spec),
+            false => map_real("gelu_backward", &Formulas(ExactGradient), [g, x], spec),
+        })
     }
 }

@@ -1,6 +1,5 @@
 //! Nonlinear functions between the layers of networks.
 
-pub(super) mod curve;
 pub(super) mod gelu;
 pub(super) mod linear_units;
 pub(super) mod piecewise;

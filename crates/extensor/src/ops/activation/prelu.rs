@@ -1,10 +1,10 @@
 //! The linear unit whose slope is learned.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, sum_dtype};
+use crate::ops::operation::{apply_one, backward_of, placeholder, sum_dtype};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_binary, map_real};
-use crate::ops::record::{Family, Input, Record};
+use crate::ops::record::{Family, Input, Record, signature};
 use crate::{DType, Error, Result, Tensor};
 use extensor_derive::method;
 use extensor_kernels::map::{Formula, Formulas};
@@ -39,7 +39,7 @@ pub fn prelu_backward(
     x: &Tensor,
     alpha: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [dx, dalpha] = backward_of(&Prelu, grad_output, &[x, alpha], &output)?;
     Ok((dx, dalpha))
 }
@@ -47,7 +47,7 @@ pub fn prelu_backward(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prelu;
 
-/// `above` where `x` is above 0, `below` where it is not, NaN where either is none.
+/// `above` where `x` is above 0, `below` where it is not, NaN where either is NaN.
 #[inline(always)]
 fn rectified<R: Real>(x: R, alpha: R, above: R, below: R) -> R {
     let y = R::select(x.lit(0.0).lt(x), above, R::select(x.is_nan(), x, below));
@@ -90,7 +90,7 @@ impl Prelu {
         derivative: "(1, 0) for x > 0, (alpha, x) elsewhere",
         conventions: "at x = 0 the derivatives are those of the left side; alpha broadcasts to x",
         inputs: &[Input::new("x"), Input::new("alpha")],
-        backward: "prelu_backward(grad_output, x, alpha)",
+        backward: signature!(prelu_backward(grad_output, x, alpha)),
         build: |_| Ok(Box::new(Prelu)),
         samples: |s| {
             let cases: [(&[usize], &[usize]); 8] = [

@@ -1,10 +1,10 @@
 //! The softmax over an axis, and its logarithm.
 
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_unary};
-use crate::ops::record::{Class, Family, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::samples::{Bad, Sampler};
 use crate::tensor::{axis_index, match_float};
 use crate::{DType, Error, Result, Shape, Tensor, ops, over};
@@ -48,7 +48,7 @@ fn last(x: &Tensor, axis: usize) -> Result<Tensor> {
     ops::transpose(x, &order[..])?.contiguous()
 }
 
-/// The tensor with its last axis moved to place number `axis`. A view.
+/// The tensor with its last axis moved to position `axis`. A view.
 fn back(x: &Tensor, axis: usize) -> Result<Tensor> {
     if axis + 1 == x.ndim() {
         return Ok(x.clone());
@@ -82,7 +82,7 @@ where
     let result = match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
         let mut slices: [&[T]; I] = [&[]; I];
         for (slice, x) in slices.iter_mut().zip(&laid) {
-            *slice = x.contiguous_slice().unwrap_or(&[]);
+            *slice = x.row_major();
         }
         if !out.is_empty() {
             rows(kernel, count, slices, [out]);
@@ -130,7 +130,7 @@ fn backward_at<R: Rule>(
     output: &Tensor,
     axis: i64,
 ) -> Result<Tensor> {
-    let x = husk(output.shape(), output.dtype())?;
+    let x = placeholder(output.shape(), output.dtype())?;
     let [grad] = backward_of(&Over { rule, axis }, grad_output, &[&x], output)?;
     Ok(grad)
 }
@@ -188,7 +188,7 @@ fn errors(bad: &mut Bad) {
     bad.add([ints], axis(0), "x has dtype i32, expected a float type");
 }
 
-/// `y = eˣ/Σ eˣ` along an axis, from the differences to the largest.
+/// `y = eˣ/Σ eˣ` along an axis, computed from the differences to the largest.
 ///
 /// −∞ gives 0. A row whose largest number is infinite, of either sign, or that has a NaN, is NaN.
 ///
@@ -226,7 +226,7 @@ impl Rule for Softmax {
         derivative: "x′ = y·(g − Σ g·y)",
         conventions: "−∞ gives 0; a row whose largest number is infinite, or that has a NaN, is NaN",
         params: &[AXIS],
-        backward: "softmax_backward(grad_output, output, axis)",
+        backward: signature!(softmax_backward(grad_output, output; axis)),
         class: Class::General,
         needs: Needs::Outputs,
         build: |p| build(Softmax, p),
@@ -246,7 +246,7 @@ impl Rule for Softmax {
     }
 }
 
-/// `y = x − ln Σ eˣ` along an axis, from the differences to the largest.
+/// `y = x − ln Σ eˣ` along an axis, computed from the differences to the largest.
 ///
 /// A row whose largest number is infinite, of either sign, or that has a NaN, is NaN.
 ///
@@ -283,7 +283,7 @@ impl Rule for LogSoftmax {
         derivative: "x′ = g − e^y·Σ g",
         conventions: "a row whose largest number is infinite, or that has a NaN, is NaN",
         params: &[AXIS],
-        backward: "log_softmax_backward(grad_output, output, axis)",
+        backward: signature!(log_softmax_backward(grad_output, output; axis)),
         class: Class::General,
         needs: Needs::Outputs,
         build: |p| build(LogSoftmax, p),

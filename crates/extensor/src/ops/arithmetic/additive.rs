@@ -1,10 +1,10 @@
 //! Sums, differences, and the choice between two: operations whose derivatives need no values.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_binary, infer_unary, map_number};
-use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::ops::samples::{LARGE, PAIRS, SHAPES};
 use crate::tensor::{broadcast, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
@@ -36,8 +36,8 @@ macro_rules! additive {
             b_shape: &[usize],
         ) -> Result<(Tensor, Tensor)> {
             let dtype = grad_output.dtype();
-            let [a, b] = [a_shape, b_shape].map(|shape| husk(&Shape::from(shape), dtype));
-            let output = husk(grad_output.shape(), dtype)?;
+            let [a, b] = [a_shape, b_shape].map(|shape| placeholder(&Shape::from(shape), dtype));
+            let output = placeholder(grad_output.shape(), dtype)?;
             let [da, db] = backward_of(&$Op, grad_output, &[&a?, &b?], &output)?;
             Ok((da, db))
         }
@@ -58,7 +58,7 @@ macro_rules! additive {
                 family: Family::Arithmetic,
                 formula: $formula,
                 derivative: $derivative,
-                backward: concat!(stringify!($backward), "(grad_output, a_shape, b_shape)"),
+                backward: signature!($backward(grad_output, shape(a), shape(b))),
                 inputs: &[Input::new("a"), Input::new("b")],
                 needs: Needs::Shapes,
                 build: |_| Ok(Box::new($Op)),
@@ -144,7 +144,7 @@ pub fn negate(x: &Tensor) -> Result<Tensor> {
 #[track_caller]
 #[extensor_derive::noted]
 pub fn negate_backward(grad_output: &Tensor) -> Result<Tensor> {
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [grad] = backward_of(&Negate, grad_output, &[&x], &x)?;
     Ok(grad)
 }
@@ -165,7 +165,7 @@ impl Negate {
         family: Family::Arithmetic,
         formula: "y = −x",
         derivative: "y′ = −1",
-        backward: "negate_backward(grad_output)",
+        backward: signature!(negate_backward(grad_output)),
         needs: Needs::Shapes,
         build: |_| Ok(Box::new(Negate)),
         samples: |s| {
@@ -197,7 +197,8 @@ impl Operation for Negate {
     }
 }
 
-/// `a` where `condition` is true, `b` elsewhere, all three broadcast. (`where` is a word of Rust's.)
+/// `a` where `condition` is true, `b` elsewhere, all three broadcast. (`where` is a keyword in
+/// Rust.)
 ///
 /// ```
 /// use extensor::ops::where_;
@@ -223,8 +224,8 @@ pub fn where_backward(
     b_shape: &[usize],
 ) -> Result<(Tensor, Tensor)> {
     let dtype = grad_output.dtype();
-    let [a, b] = [a_shape, b_shape].map(|shape| husk(&Shape::from(shape), dtype));
-    let output = husk(grad_output.shape(), dtype)?;
+    let [a, b] = [a_shape, b_shape].map(|shape| placeholder(&Shape::from(shape), dtype));
+    let output = placeholder(grad_output.shape(), dtype)?;
     let [da, db] = backward_of(&Where, grad_output, &[condition, &a?, &b?], &output)?;
     Ok((da, db))
 }
@@ -238,7 +239,7 @@ impl Where {
         family: Family::Arithmetic,
         formula: "y = a where the condition holds, b elsewhere",
         derivative: "(g, 0) where the condition holds, (0, g) elsewhere",
-        backward: "where_backward(grad_output, condition, a_shape, b_shape)",
+        backward: signature!(where_backward(grad_output, condition, shape(a), shape(b))),
         inputs: &[Input::constant("condition"), Input::new("a"), Input::new("b")],
         class: Class::Elementwise,
         build: |_| Ok(Box::new(Where)),

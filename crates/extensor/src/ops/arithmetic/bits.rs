@@ -157,7 +157,7 @@ bitwise! {
 }
 
 bitwise! {
-    /// `a·2ᵇ` for whole numbers, broadcast: the bits of `a` moved up by `b` places, of which those
+    /// `a·2ᵇ` for whole numbers, broadcast: the bits of `a` moved up by `b` bits, of which those
     /// beyond the width are lost. A negative `b` is an error.
     ///
     /// ```
@@ -174,7 +174,7 @@ bitwise! {
 }
 
 bitwise! {
-    /// `⌊a/2ᵇ⌋` for whole numbers, broadcast: the bits of `a` moved down by `b` places. A negative
+    /// `⌊a/2ᵇ⌋` for whole numbers, broadcast: the bits of `a` moved down by `b` bits. A negative
     /// `b` is an error.
     ///
     /// ```

@@ -4,10 +4,10 @@
 use super::products::{any, bad_pairs, binary, divisor, pairs};
 use crate::ops::calculus::direction;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, sum_dtype};
+use crate::ops::operation::{apply_one, backward_of, placeholder, sum_dtype};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_binary, map_real, settle};
-use crate::ops::record::{Family, Input, Record};
+use crate::ops::record::{Family, Input, Record, signature};
 use crate::{Result, Tensor};
 use extensor_kernels::map::{Formula, Formulas};
 use extensor_kernels::number::Real;

@@ -4,10 +4,10 @@
 
 use crate::ops::calculus::{no_power_by_base, power_by_base, power_by_exponent};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, sum_dtype};
+use crate::ops::operation::{apply_one, backward_of, placeholder, sum_dtype};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, guard, infer_binary, map_number, map_real, settle};
-use crate::ops::record::{Family, Input, Record};
+use crate::ops::record::{Family, Input, Record, signature};
 use crate::ops::samples::{LARGE, PAIRS, Sample, Sampler};
 use crate::{DType, Error, Result, Tensor, ops};
 use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers};
@@ -39,7 +39,7 @@ macro_rules! binary {
         #[track_caller]
         #[extensor_derive::noted]
         pub fn $backward(grad_output: &Tensor, $a: &Tensor, $b: &Tensor) -> Result<(Tensor, Tensor)> {
-            let output = husk(grad_output.shape(), grad_output.dtype())?;
+            let output = placeholder(grad_output.shape(), grad_output.dtype())?;
             let [da, db] = backward_of(&$Op, grad_output, &[$a, $b], &output)?;
             Ok((da, db))
         }
@@ -55,7 +55,7 @@ macro_rules! binary {
                 family: Family::Arithmetic,
                 formula: $formula,
                 derivative: $derivative,
-                backward: concat!(stringify!($backward), "(grad_output, ", stringify!($a), ", ", stringify!($b), ")"),
+                backward: signature!($backward(grad_output, $a, $b)),
                 inputs: &[Input::new(stringify!($a)), Input::new(stringify!($b))],
                 build: |_| Ok(Box::new($Op)),
                 errors: bad_pairs,

@@ -11,11 +11,11 @@ use rule::Attention;
 use smallvec::{SmallVec, smallvec};
 
 options! {
-    /// Which keys a query of [`scaled_dot_product_attention`] looks at, and how.
+    /// Which keys a query of [`scaled_dot_product_attention`] attends to, and how.
     pub struct AttentionOptions<'a> {
-        /// Of dtype bool and broadcast to `[…, T, S]`: true where a query may look at a key.
+        /// Of dtype bool and broadcast to `[…, T, S]`: true where a query may attend to a key.
         mask: Option<&'a Tensor> = None,
-        /// Whether query `i` looks at the keys `0..=i` alone, counted from the first also where `T`
+        /// Whether query `i` attends to the keys `0..=i` alone, counted from the first also where `T`
         /// and `S` differ.
         causal: bool = false,
         /// What likeness is multiplied by: `1/√d` unless given.
@@ -25,11 +25,12 @@ options! {
 
 const OP: &str = "scaled_dot_product_attention";
 
-/// `y = softmax(scale·q·kᵀ)·v` along the keys: for each query the average of the values, weighted by
-/// the likeness of query and key.
+/// `y = softmax(scale·q·kᵀ)·v` along the keys: for each query the average of the values, weighted
+/// by the similarity of query and key.
 ///
-/// `q` is `[…, T, d]`, `k` is `[…, S, d]`, `v` is `[…, S, dv]`, with the same axes before the last two
-/// (batch, heads); the result is `[…, T, dv]`. A query that may look at nothing has the result 0.
+/// `q` is `[…, T, d]`, `k` is `[…, S, d]`, `v` is `[…, S, dv]`, with the same axes before the last
+/// two (batch, heads); the result is `[…, T, dv]`. The result for a query that may attend to
+/// nothing is 0.
 ///
 /// The weights are never stored: memory grows with `T` and `S`, not with their product.
 ///
@@ -58,9 +59,9 @@ pub fn scaled_dot_product_attention(
     Ok(found.0)
 }
 
-/// [`scaled_dot_product_attention`] with what its backward function needs beside the inputs: the
+/// [`scaled_dot_product_attention`] with what its backward function needs besides the inputs: the
 /// result, and `ln Σ e^(scale·q·k)` over the keys of each query, `[…, T]` (in `f32` for the 16-bit
-/// dtypes), −∞ where a query may look at nothing.
+/// dtypes), −∞ where a query may attend to nothing.
 #[method]
 #[track_caller]
 pub fn scaled_dot_product_attention_with_logsumexp(
@@ -80,8 +81,8 @@ pub fn scaled_dot_product_attention_with_logsumexp(
 }
 
 /// The gradients of [`scaled_dot_product_attention`] for `q`, `k` and `v`, from them and from what
-/// [`scaled_dot_product_attention_with_logsumexp`] returned. The weights are made again block by
-/// block; a query that may look at nothing has, and gives, gradients of 0.
+/// [`scaled_dot_product_attention_with_logsumexp`] returned. The weights are computed again block
+/// by block; a query that may attend to nothing has, and gives, gradients of 0.
 ///
 /// ```
 /// use extensor::ops::AttentionOptions;

@@ -2,7 +2,7 @@
 
 use super::{OP, samples};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::record::{Class, Count, Family, Input, Needs, Parameter, Record};
+use crate::ops::record::{Class, Count, Family, Input, Needs, Parameter, Record, signature};
 use crate::tensor::{Layout, Storage, expect_room, with_room};
 use crate::{DType, Error, Result, Shape, Tensor, ops, over};
 use extensor_kernels::attention::{self, Mask, Saved};
@@ -68,7 +68,7 @@ macro_rules! match_wide {
 
 /// The elements of a tensor that lies in order.
 fn all<T: Native>(x: &Tensor) -> &[T] {
-    x.contiguous_slice().unwrap_or(&[])
+    x.row_major()
 }
 
 /// A tensor that is being made.
@@ -142,8 +142,8 @@ impl Attention {
         family: Family::Attention,
         formula: "y = p·v, with p = softmax(scale·q·kᵀ) along the keys",
         derivative: "(scale·s·k, scale·sᵀ·q, pᵀ·g) with s = p∘(g·vᵀ − Σ g∘y)",
-        conventions: "a mask is true where a query may look at a key; causal: at the keys up to its \
-                      own number, from the first on; a query that may look at nothing gives 0, with \
+        conventions: "a mask is true where a query may attend to a key; causal: to the keys up to its \
+                      own number, from the first on; a query that may attend to nothing gives 0, with \
                       gradient 0",
         inputs: &[
             Input::new("q"),
@@ -154,7 +154,7 @@ impl Attention {
         params: &[
             Parameter {
                 name: "causal",
-                what: "whether query i looks at keys 0 to i alone",
+                what: "whether query i attends to keys 0 to i alone",
                 default: Some("false"),
             },
             Parameter {
@@ -163,8 +163,7 @@ impl Attention {
                 default: Some("None"),
             },
         ],
-        backward: "scaled_dot_product_attention_backward(grad_output, [q, k, v], mask, \
-                   [output, logsumexp], causal, scale)",
+        backward: signature!(scaled_dot_product_attention_backward(grad_output, q, k, v, mask, output, auxiliary(logsumexp); causal, scale)),
         class: Class::General,
         needs: Needs::InputsAndOutputs,
         auxiliary: 1,
@@ -204,7 +203,7 @@ impl Attention {
         }
     }
 
-    /// Which keys each query may look at, `[…, T, S]`, where some are hidden.
+    /// Which keys each query may attend to, `[…, T, S]`, where some are hidden.
     fn seen(self, inputs: &[&Tensor], sizes: &Sizes) -> Result<Option<Tensor>> {
         let Sizes { queries, keys, .. } = *sizes;
         let mask = inputs.get(3).map(|&mask| mask.clone());

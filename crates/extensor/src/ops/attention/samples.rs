@@ -40,15 +40,15 @@ pub(super) fn samples(s: &mut Sampler) {
     let mask = with_first(s, &Shape::from([2, 1, 4]));
     s.add_noted([q.clone(), k.clone(), v.clone(), mask], causal(false), "a mask for all queries");
     let hidden = crate::tensor([[true, false, true, true], [false; 4], [true; 4]]);
-    s.add_noted([q, k, v, hidden], causal(false), "a query that may look at nothing");
+    s.add_noted([q, k, v, hidden], causal(false), "a query that may attend to nothing");
     let (q, k, v) = (s.normal(&[3, 2]), s.normal(&[0, 2]), s.normal(&[0, 3]));
-    s.add_noted([q, k, v], causal(false), "nothing to look at");
+    s.add_noted([q, k, v], causal(false), "nothing to attend to");
     let (q, k) =
         (crate::tensor([[100.0, 0.0], [0.0, -90.0]]), crate::tensor([[9.0, 1.0], [8.0, 3.0]]));
     s.add_far([q, k, crate::tensor([[1.0], [2.0]])], causal(false), "large scores");
 }
 
-/// A mask in which every query may look at the first key.
+/// A mask in which every query may attend to the first key.
 fn with_first(s: &mut Sampler, shape: &Shape) -> Tensor {
     let keys = shape.last().copied().unwrap_or(1).max(1);
     let drawn = s.mask(shape).to_f64_vec().into_iter().enumerate();

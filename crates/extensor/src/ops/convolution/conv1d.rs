@@ -2,9 +2,9 @@
 
 use super::window::{ConvOptions, PARAMS, Window};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::ops::shape::bad_parameter;
 use crate::{DType, Result, Shape, Tensor};
 use extensor_derive::method;
@@ -52,8 +52,8 @@ pub fn conv1d_backward(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let op = Conv1d::new(options)?;
     let out = Shape::from([weight.shape().first().copied().unwrap_or(0)]);
-    let bias = husk(&out, weight.dtype())?;
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let bias = placeholder(&out, weight.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [dx, dweight, dbias] = backward_of(&op, grad_output, &[x, weight, &bias], &output)?;
     Ok((dx, dweight, dbias))
 }
@@ -82,7 +82,7 @@ impl Conv1d {
                       that are multiplied like other numbers (0·∞ is NaN)",
         inputs: &[Input::new("x"), Input::new("weight"), Input::optional("bias")],
         params: PARAMS,
-        backward: "conv1d_backward(grad_output, x, weight, stride, padding, dilation, groups)",
+        backward: signature!(conv1d_backward(grad_output, x, weight; stride, padding, dilation, groups)),
         class: Class::Affine,
         added: Some(2),
         needs: Needs::Inputs,

@@ -2,9 +2,9 @@
 
 use super::window::{ConvOptions, PARAMS, Window};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::{DType, Result, Shape, Tensor};
 use extensor_derive::method;
 use smallvec::smallvec;
@@ -58,8 +58,8 @@ pub fn conv2d_backward(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let op = Conv2d(options.window("conv2d")?);
     let out = Shape::from([weight.shape().first().copied().unwrap_or(0)]);
-    let bias = husk(&out, weight.dtype())?;
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let bias = placeholder(&out, weight.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [dx, dweight, dbias] = backward_of(&op, grad_output, &[x, weight, &bias], &output)?;
     Ok((dx, dweight, dbias))
 }
@@ -78,7 +78,7 @@ impl Conv2d {
                       output has at least one element along each axis, an empty batch is none of that",
         inputs: &[Input::new("x"), Input::new("weight"), Input::optional("bias")],
         params: PARAMS,
-        backward: "conv2d_backward(grad_output, x, weight, stride, padding, dilation, groups)",
+        backward: signature!(conv2d_backward(grad_output, x, weight; stride, padding, dilation, groups)),
         class: Class::Affine,
         added: Some(2),
         needs: Needs::Inputs,

@@ -2,14 +2,14 @@
 
 use super::window::{ConvOptions, PARAMS, Window};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signature};
 use crate::{DType, Result, Shape, Tensor};
 use extensor_derive::method;
 use smallvec::smallvec;
 
-/// The transposed convolution of images: each element of `x` spreads over a window of the output,
+/// The transposed convolution of images: each element of `x` is scattered over a window of the output,
 /// `y[n, o, i·stride + s·dilation − padding, j·…] += weight[c, o, s, t] · x[n, c, i, j]`, to which
 /// `bias[o]` is added. It is the gradient of [`conv2d`](crate::ops::conv2d) for its input.
 ///
@@ -56,8 +56,8 @@ pub fn conv_transpose2d_backward(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let op = ConvTranspose2d(options.transposed("conv_transpose2d"));
     let out = weight.shape().get(1).copied().unwrap_or(0).saturating_mul(options.groups);
-    let bias = husk(&Shape::from([out]), weight.dtype())?;
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let bias = placeholder(&Shape::from([out]), weight.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [dx, dweight, dbias] = backward_of(&op, grad_output, &[x, weight, &bias], &output)?;
     Ok((dx, dweight, dbias))
 }
@@ -86,7 +86,7 @@ impl ConvTranspose2d {
             PARAMS[2],
             PARAMS[3],
         ],
-        backward: "conv_transpose2d_backward(grad_output, x, weight, stride, padding, output_padding, dilation, groups)",
+        backward: signature!(conv_transpose2d_backward(grad_output, x, weight; stride, padding, output_padding, dilation, groups)),
         class: Class::Affine,
         added: Some(2),
         needs: Needs::Inputs,

@@ -64,8 +64,8 @@ no_leaves!(
 );
 
 options! {
-    /// How the windows of a convolution lie: by default next to each other, without padding, every
-    /// input channel seen by every filter.
+    /// Where the windows of a convolution are: by default next to each other, without padding, with
+    /// every input channel seen by every filter.
     ///
     /// Numbers may be one for both axes, or one for each; a convolution over one axis takes one.
     ///
@@ -342,7 +342,7 @@ impl Window {
         let [x, weight] = [ready(inputs[0], spec.dtype)?, ready(inputs[1], spec.dtype)?];
         let bias = inputs.get(2).map(|bias| ready(bias, spec.dtype)).transpose()?;
         if self.output_padding.is_some() {
-            spread(self.op, &geometry, &x, &weight, bias.as_ref(), spec)
+            scatter(self.op, &geometry, &x, &weight, bias.as_ref(), spec)
         } else {
             slide(self.op, &geometry, &x, &weight, bias.as_ref(), spec)
         }
@@ -361,7 +361,7 @@ impl Window {
             grads[0] = Some(if transposed {
                 slide(op, &geometry, &g, &weight, None, like(x))?
             } else {
-                spread(op, &geometry, &g, &weight, None, like(x))?
+                scatter(op, &geometry, &g, &weight, None, like(x))?
             });
         }
         if call.wanted[1] {
@@ -385,7 +385,7 @@ fn ready(x: &Tensor, dtype: DType) -> Result<Tensor> {
 
 /// The elements of a tensor that is [`ready`].
 fn numbers<T: Convolve + extensor_kernels::native::Native>(x: &Tensor) -> &[T] {
-    x.contiguous_slice().unwrap_or(&[])
+    x.row_major()
 }
 
 fn not_float<T>(op: &'static str, got: DType) -> Result<T> {
@@ -407,7 +407,7 @@ fn slide(
 }
 
 /// The gradient for the input of a convolution; also the transposed convolution of `grad`.
-fn spread(
+fn scatter(
     op: &'static str,
     geometry: &Geometry,
     grad: &Tensor,

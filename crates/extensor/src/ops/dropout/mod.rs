@@ -4,9 +4,9 @@
 //! drawn again.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply, backward, husk, spec};
+use crate::ops::operation::{apply, backward, placeholder, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::samples::{Bad, Sampler};
 use crate::tensor::match_float;
 use crate::{DType, Error, Key, Result, Shape, Tensor, ops};
@@ -134,7 +134,7 @@ fn backward_at(
     p: f64,
 ) -> Result<Tensor> {
     let op = Dropout { grain, p, key: Key::new(0), training: true };
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
     let specs = op.infer(&[&x])?;
     let name = grain.backward;
     if mask.dtype() != DType::Bool {
@@ -158,7 +158,7 @@ impl Dropout {
         name: "dropout",
         formula: "y = x/(1 − p) with probability 1 − p, 0 with probability p",
         derivative: "y′ = 1/(1 − p) where the mask is true, 0 elsewhere",
-        backward: "dropout_backward(grad_output, mask, p)",
+        backward: signature!(dropout_backward(grad_output, auxiliary(mask); p)),
         build: |p| Dropout::build(&EACH, p),
         samples: |s| samples(s, &[&[], &[5], &[3, 4], &[2, 3, 4], &[0, 3], &[1], &[70]]),
         errors,
@@ -169,7 +169,7 @@ impl Dropout {
         name: "dropout2d",
         formula: "y = x/(1 − p) for a channel with probability 1 − p, 0 with probability p",
         derivative: "y′ = 1/(1 − p) for channels where the mask is true, 0 elsewhere",
-        backward: "dropout2d_backward(grad_output, mask, p)",
+        backward: signature!(dropout2d_backward(grad_output, auxiliary(mask); p)),
         build: |p| Dropout::build(&CHANNELS, p),
         samples: |s| samples(s, &[&[2, 3, 2, 2], &[1, 5, 1, 3], &[0, 2, 2, 2], &[2, 3, 0, 2]]),
         errors: |bad| {

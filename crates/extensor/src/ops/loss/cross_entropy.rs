@@ -2,19 +2,19 @@
 
 use super::*;
 use crate::ops::operation::{self, Forward};
-use crate::ops::record::{Class, Family, Input, Needs};
+use crate::ops::record::{Class, Family, Input, Needs, signature};
 use crate::ops::shape::indexing::{positions, slice_of};
 use crate::over;
 use extensor_derive::method;
 use extensor_kernels::reduce::{Targets, class_gradients, class_losses, slice_mean};
 
-/// `−Σ t·ln p` over the classes, reduced, where `p = eˣ/Σ eˣ` for the logits `x`, from the differences
-/// to the largest.
+/// `−Σ t·ln p` over the classes, reduced, where `p = eˣ/Σ eˣ` for the logits `x`, computed from
+/// their differences to the largest.
 ///
-/// Logits are `[N, C]` with `C` classes, `[C]`, or `[N, C, d1, …]`. Targets are the classes'
-/// numbers, in a whole-number dtype and of the logits' shape without the classes, or their
-/// probabilities `t`, in a float dtype and of the logits' shape. With `label_smoothing` of them `t` is
-/// mixed with `1/C` for every class. A mean divides by the number of losses.
+/// Logits are `[N, C]` with `C` classes, `[C]`, or `[N, C, d1, …]`. Targets are class indices, in a
+/// whole-number dtype and of the logits' shape without the classes, or their probabilities `t`, in
+/// a float dtype and of the logits' shape. `label_smoothing` is the share of `t` that is replaced
+/// by `1/C` for every class. A mean divides by the number of losses.
 ///
 /// Conventions: logits are [N, C], \[C\] or [N, C, d1, …]; a mean is over the losses; probabilities of 0
 /// make any logit's part 0.
@@ -51,7 +51,7 @@ pub fn cross_entropy_backward(
     options: impl Into<CrossEntropyOptions>,
 ) -> Result<(Tensor, Option<Tensor>)> {
     let op = CrossEntropy::of(options.into());
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let wanted = [true, targets.dtype().is_float()];
     let grads = operation::backward(&op, &[grad_output], &[logits, targets], &[&output], &wanted)?;
     let mut grads = grads.into_iter();
@@ -134,7 +134,7 @@ impl CrossEntropy {
             },
             REDUCTION,
         ],
-        backward: "cross_entropy_backward(grad_output, logits, targets, label_smoothing, reduction)",
+        backward: signature!(cross_entropy_backward(grad_output, logits, targets; label_smoothing, reduction)),
         class: Class::General,
         needs: Needs::Inputs,
         build: |p| {
@@ -171,7 +171,7 @@ impl CrossEntropy {
 macro_rules! targets {
     ($rows:expr, $T:ty) => {
         if $rows.targets.dtype().is_float() {
-            Targets::Weights($rows.targets.contiguous_slice::<$T>().unwrap_or(&[]))
+            Targets::Weights($rows.targets.row_major::<$T>())
         } else {
             Targets::Classes(slice_of(&$rows.targets))
         }
@@ -220,10 +220,10 @@ impl Operation for CrossEntropy {
         let losses_shape = Shape::from([rows.count]);
         let y = match_float!(dtype, T => {
             let losses = Tensor::build(op, losses_shape, DType::F64, |losses: &mut [f64]| {
-                let x = rows.x.contiguous_slice::<T>().unwrap_or(&[]);
+                let x = rows.x.row_major::<T>();
                 class_losses::<T>(x, targets!(rows, T), self.smoothing, losses);
             })?;
-            let losses = losses.contiguous_slice::<f64>().unwrap_or(&[]);
+            let losses = losses.row_major::<f64>();
             Tensor::build(op, shape, dtype, |out: &mut [T]| {
                 if self.reduction == Reduce::None {
                     for (out, &loss) in out.iter_mut().zip(losses) {
@@ -252,8 +252,8 @@ impl Operation for CrossEntropy {
         let gradient = |by_targets: bool| {
             match_float!(dtype, T => {
             let grad = Tensor::build(op, shape.clone(), dtype, |out: &mut [T]| {
-                let g = g.contiguous_slice::<T>().unwrap_or(&[]);
-                let x = rows.x.contiguous_slice::<T>().unwrap_or(&[]);
+                let g = g.row_major::<T>();
+                let x = rows.x.row_major::<T>();
                 let grads = if by_targets { [&mut [][..], out] } else { [out, &mut [][..]] };
                 let with = (self.smoothing, scale);
                 class_gradients::<T>(rows.count, [x, g], targets!(rows, T), with, grads);

@@ -1,7 +1,7 @@
 //! Losses of the distance between prediction and target.
 
 use super::*;
-use crate::ops::record::{Class, Family, Input, Needs};
+use crate::ops::record::{Class, Family, Input, Needs, signature};
 use crate::ops::samples::Sample;
 use extensor_derive::method;
 
@@ -69,7 +69,7 @@ impl Loss for MeanSquaredError {
         name: "mean_squared_error",
         formula: "y = (x − t)²",
         derivative: "(2(x − t), −2(x − t))",
-        backward: "mean_squared_error_backward(grad_output, predictions, targets, reduction)",
+        backward: signature!(mean_squared_error_backward(grad_output, predictions, targets; reduction)),
         build: |p| Elementwise::build(p, MeanSquaredError),
         samples: |s| samples(s, Reduce::params, |s, shape| [s.normal(shape), s.normal(shape)]),
         errors: bad_calls,
@@ -150,7 +150,7 @@ impl Loss for MeanAbsoluteError {
         formula: "y = |x − t|",
         derivative: "(sign(x − t), sign(t − x))",
         conventions: "the gradient is 0 where x = t",
-        backward: "mean_absolute_error_backward(grad_output, predictions, targets, reduction)",
+        backward: signature!(mean_absolute_error_backward(grad_output, predictions, targets; reduction)),
         build: |p| Elementwise::build(p, MeanAbsoluteError),
         samples: |s| {
             samples(s, Reduce::params, |s, shape| apart(s, shape, &[0.0]));
@@ -248,7 +248,7 @@ impl Loss for SmoothL1 {
             },
             REDUCTION,
         ],
-        backward: "smooth_l1_loss_backward(grad_output, predictions, targets, beta, reduction)",
+        backward: signature!(smooth_l1_loss_backward(grad_output, predictions, targets; beta, reduction)),
         build: |p| {
             let beta = p.float("smooth_l1_loss", "beta", 1.0)?;
             Elementwise::build(p, SmoothL1 { beta })
@@ -362,7 +362,7 @@ impl Loss for Huber {
             },
             REDUCTION,
         ],
-        backward: "huber_loss_backward(grad_output, predictions, targets, delta, reduction)",
+        backward: signature!(huber_loss_backward(grad_output, predictions, targets; delta, reduction)),
         build: |p| {
             let delta = p.float("huber_loss", "delta", 1.0)?;
             Elementwise::build(p, Huber { delta })

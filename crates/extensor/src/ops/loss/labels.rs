@@ -2,7 +2,7 @@
 
 use super::likelihoods::{BLANK, of_logit, sides};
 use super::*;
-use crate::ops::record::Input;
+use crate::ops::record::{Input, signature};
 use extensor_derive::method;
 
 /// `max(0, 1 − x·t)`, reduced, for targets −1 and 1, which are constants.
@@ -62,7 +62,7 @@ impl Loss for Hinge {
         derivative: "−t where x·t < 1, 0 elsewhere",
         conventions: "the gradient is 0 where x·t = 1; targets are constants",
         inputs: &[Input::new("predictions"), Input::constant("targets")],
-        backward: "hinge_loss_backward(grad_output, predictions, targets, reduction)",
+        backward: signature!(hinge_loss_backward(grad_output, predictions, targets; reduction)),
         build: |p| Elementwise::build(p, Hinge),
         samples: |s| {
             samples(s, Reduce::params, |s, shape| {
@@ -178,7 +178,7 @@ impl Loss for Focal {
             },
             REDUCTION,
         ],
-        backward: "focal_loss_backward(grad_output, logits, targets, alpha, gamma, reduction)",
+        backward: signature!(focal_loss_backward(grad_output, logits, targets; alpha, gamma, reduction)),
         build: |p| {
             let alpha = p.float("focal_loss", "alpha", 0.25)?;
             let gamma = p.float("focal_loss", "gamma", 2.0)?;

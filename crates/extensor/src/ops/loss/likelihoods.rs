@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ops::pointwise::guard_above;
-use crate::ops::record::{Class, Family, Input, Needs};
+use crate::ops::record::{Class, Family, Input, Needs, signature};
 use extensor_derive::method;
 
 /// What these losses and those of labels have in common.
@@ -80,7 +80,7 @@ impl Loss for BinaryCrossEntropy {
         conventions: "a logarithm below −100 counts as −100; where x(1 − x) is 0 the derivative \
                       uses 1e-10, and stays finite",
         inputs: &[Input::new("predictions"), Input::new("targets")],
-        backward: "binary_cross_entropy_backward(grad_output, predictions, targets, reduction)",
+        backward: signature!(binary_cross_entropy_backward(grad_output, predictions, targets; reduction)),
         build: |p| Elementwise::build(p, BinaryCrossEntropy),
         samples: |s| {
             samples(s, Reduce::params, |s, shape| {
@@ -183,7 +183,7 @@ impl Loss for BinaryCrossEntropyWithLogits {
         formula: "y = max(x, 0) − x·t + ln(1 + e^−|x|)",
         derivative: "(1/(1 + e⁻ˣ) − t, −x)",
         inputs: &[Input::new("logits"), Input::new("targets")],
-        backward: "binary_cross_entropy_with_logits_backward(grad_output, logits, targets, reduction)",
+        backward: signature!(binary_cross_entropy_with_logits_backward(grad_output, logits, targets; reduction)),
         build: |p| Elementwise::build(p, BinaryCrossEntropyWithLogits),
         samples: |s| {
             samples(s, Reduce::params, |s, shape| {
@@ -267,7 +267,7 @@ impl Loss for KlDivergence {
         domain: "targets from 0 up",
         conventions: "0 where t = 0; the logarithm in the derivative is that of 1e-10 there",
         inputs: &[Input::new("log_predictions"), Input::new("targets")],
-        backward: "kl_divergence_backward(grad_output, log_predictions, targets, reduction)",
+        backward: signature!(kl_divergence_backward(grad_output, log_predictions, targets; reduction)),
         build: |p| Elementwise::build(p, KlDivergence),
         samples: |s| {
             samples(s, Reduce::params, |s, shape| {

@@ -15,7 +15,7 @@ pub use labels::*;
 pub use likelihoods::*;
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{map_real, promote, settle};
 use crate::ops::record::{Parameter, Record};
@@ -204,7 +204,7 @@ impl<L: Loss> Elementwise<L> {
         [predictions, targets]: [&Tensor; 2],
         reduction: Reduce,
     ) -> Result<[Tensor; N]> {
-        let output = husk(grad_output.shape(), grad_output.dtype())?;
+        let output = placeholder(grad_output.shape(), grad_output.dtype())?;
         let op = Elementwise::new(loss, reduction);
         backward_of(&op, grad_output, &[predictions, targets], &output)
     }

@@ -2,10 +2,10 @@
 
 use super::product::*;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
-use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use smallvec::{SmallVec, smallvec};
@@ -46,8 +46,8 @@ pub fn linear_backward(
     weight: &Tensor,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let out = Shape::from([weight.shape().first().copied().unwrap_or(0)]);
-    let bias = husk(&out, weight.dtype())?;
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let bias = placeholder(&out, weight.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [dx, dweight, dbias] = backward_of(&Linear, grad_output, &[x, weight, &bias], &output)?;
     Ok((dx, dweight, dbias))
 }
@@ -63,7 +63,7 @@ impl Linear {
         derivative: "(g·weight, gᵀ·x, Σ g)",
         conventions: "weight is [out, in]; x may have any axes before the last",
         inputs: &[Input::new("x"), Input::new("weight"), Input::optional("bias")],
-        backward: "linear_backward(grad_output, x, weight)",
+        backward: signature!(linear_backward(grad_output, x, weight)),
         class: Class::Affine,
         added: Some(2),
         needs: Needs::Inputs,

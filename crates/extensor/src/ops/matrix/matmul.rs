@@ -5,7 +5,7 @@ use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, reduce_to_shape, spec, sum_dtype};
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
-use crate::ops::record::{Class, Family, Input, Record};
+use crate::ops::record::{Class, Family, Input, Record, signature};
 use crate::tensor::broadcast;
 use crate::{DType, Result, Shape, Tensor, ops};
 use extensor_derive::method;
@@ -52,7 +52,7 @@ impl MatMul {
         derivative: "(g·bᵀ, aᵀ·g)",
         conventions: "a vector is a row on the left and a column on the right, and its axis is dropped; leading axes broadcast; whole numbers wrap around",
         inputs: &[Input::new("a"), Input::new("b")],
-        backward: "matmul_backward(grad_output, a, b)",
+        backward: signature!(matmul_backward(grad_output, a, b)),
         class: Class::Affine,
         build: |_| Ok(Box::new(MatMul)),
         samples: |s| {

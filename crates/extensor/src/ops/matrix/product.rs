@@ -1,7 +1,7 @@
 //! One product for all of them: every product, forward or backward, is one call of the same kernel on
 //! strided views. A transpose is never copied, and a batch is cut up by offsets into memory.
 
-use crate::ops::operation::{Operation, Spec, backward_of, husk};
+use crate::ops::operation::{Operation, Spec, backward_of, placeholder};
 use crate::ops::pointwise::Takes;
 use crate::ops::reduction::match_words;
 use crate::tensor::{Layout, expect_room, match_float};
@@ -120,7 +120,7 @@ fn integer_product(
     };
     let (at_a, at_b) = (from_first(&a)?, from_first(&b)?);
     match_words!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-        let [data_a, data_b] = [&a, &b].map(|x| x.contiguous_slice::<T>().unwrap_or(&[]));
+        let [data_a, data_b] = [&a, &b].map(|x| x.row_major::<T>());
         gemm::integers(dims, (data_a, &at_a), (data_b, &at_b), out);
     }))
 }
@@ -207,7 +207,7 @@ pub(super) fn pair(
     a: &Tensor,
     b: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    let output = husk(g.shape(), g.dtype())?;
+    let output = placeholder(g.shape(), g.dtype())?;
     let [da, db] = backward_of(op, g, &[a, b], &output)?;
     Ok((da, db))
 }

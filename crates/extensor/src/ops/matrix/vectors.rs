@@ -5,7 +5,7 @@ use super::product::*;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs, apply_one, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
-use crate::ops::record::{Class, Family, Input, Record};
+use crate::ops::record::{Class, Family, Input, Record, signature};
 use crate::{DType, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use smallvec::smallvec;
@@ -89,7 +89,7 @@ impl Dot {
         derivative: "(g·b, g·a)",
         conventions: "of no elements: 0",
         inputs: &[Input::new("a"), Input::new("b")],
-        backward: "dot_backward(grad_output, a, b)",
+        backward: signature!(dot_backward(grad_output, a, b)),
         class: Class::Affine,
         build: |_| Ok(Box::new(Dot)),
         samples: |s| {
@@ -140,7 +140,7 @@ impl Outer {
         formula: "yᵢⱼ = aᵢ·bⱼ",
         derivative: "(g·b, gᵀ·a)",
         inputs: &[Input::new("a"), Input::new("b")],
-        backward: "outer_backward(grad_output, a, b)",
+        backward: signature!(outer_backward(grad_output, a, b)),
         class: Class::Affine,
         build: |_| Ok(Box::new(Outer)),
         samples: |s| {

@@ -4,10 +4,10 @@ use super::per_channel;
 use super::slice;
 use super::{By, EPS, Split, common_dtype, expect_eps, factor, no_float, none, optionally};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply, backward, husk};
+use crate::ops::operation::{apply, backward, placeholder};
 use crate::ops::options::options;
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::ops::reduction::wide;
 use crate::ops::samples::{Bad, Sampler};
 use crate::ops::shape::{bad_parameter, bad_shape, optional};
@@ -105,8 +105,8 @@ pub fn batch_norm2d(
 }
 
 /// The gradients of [`batch_norm2d`] for `x`, `gamma` and `beta`, from the statistics it returned:
-/// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))·rstd, Σ g·x̂, Σ g)` with `gγ = grad_output·gamma` in training;
-/// otherwise the first is `gγ·rstd`. Of the options only that is read.
+/// `((gγ − mean(gγ) − x̂·mean(gγ·x̂))·rstd, Σ g·x̂, Σ g)` with `gγ = grad_output·gamma` in
+/// training; otherwise the first is `gγ·rstd`. Of the options, only `training` is read.
 #[track_caller]
 #[extensor_derive::noted]
 pub fn batch_norm2d_backward(
@@ -120,8 +120,8 @@ pub fn batch_norm2d_backward(
     let name = "batch_norm2d_backward";
     // The parameters of the running statistics have no part in the gradient.
     let op = BatchNorm2d { training: options.training, momentum: 0.0, eps: 0.0 };
-    let beta = husk(gamma.shape(), gamma.dtype())?;
-    let statistic = husk(gamma.shape(), wide(gamma.dtype()))?;
+    let beta = placeholder(gamma.shape(), gamma.dtype())?;
+    let statistic = placeholder(gamma.shape(), wide(gamma.dtype()))?;
     let inputs = [x, gamma, &beta, &statistic, &statistic];
     let specs = op.infer(&inputs)?;
     let saved = [("saved_mean", saved_mean), ("saved_rstd", saved_rstd)];
@@ -134,7 +134,7 @@ pub fn batch_norm2d_backward(
             return Err(Error::DType { op: name, argument, expected, got });
         }
     }
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let outputs = [&output, &statistic, &statistic, saved_mean, saved_rstd];
     let wanted = [true, true, true, false, false];
     let grads = backward(&op, &[grad_output], &inputs, &outputs, &wanted)?;
@@ -223,7 +223,7 @@ impl BatchNorm2d {
             optional("training", "whether the batch's own statistics are used", "true"),
             optional("momentum", "the weight of the batch in the running statistics", "0.1"),
         ],
-        backward: "batch_norm2d_backward(grad_output, x, gamma, saved_mean, saved_rstd, training)",
+        backward: signature!(batch_norm2d_backward(grad_output, x, gamma, auxiliary(saved_mean), auxiliary(saved_rstd); training)),
         class: Class::General,
         needs: Needs::InputsAndAuxiliary,
         auxiliary: 4,

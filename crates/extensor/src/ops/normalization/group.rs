@@ -2,9 +2,9 @@
 
 use super::{CONVENTIONS, EPS, Groups, infer, with_factors, without_spread};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Record};
+use crate::ops::record::{Class, Family, Input, Record, signature};
 use crate::ops::samples::Sampler;
 use crate::ops::shape::{bad_parameter, bad_shape, required};
 use crate::{DType, Result, Shape, Tensor};
@@ -105,8 +105,8 @@ fn pull(
     let channels = Shape::from([x.shape().get(1).copied().unwrap_or(0)]);
     let gamma =
         gamma.map_or_else(|| Tensor::ones(channels.clone(), x.dtype()), |g| Ok(g.clone()))?;
-    let beta = husk(&channels, gamma.dtype())?;
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let beta = placeholder(&channels, gamma.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [dx, dgamma, dbeta] = backward_of(op, grad_output, &[x, &gamma, &beta], &output)?;
     Ok((dx, dgamma, dbeta))
 }
@@ -181,7 +181,7 @@ impl GroupNorm {
         conventions: CONVENTIONS,
         inputs: &[Input::new("x"), Input::optional("gamma"), Input::optional("beta")],
         params: &[required("num_groups", "how many groups the channels are cut into"), EPS],
-        backward: "group_norm_backward(grad_output, x, gamma, num_groups, eps)",
+        backward: signature!(group_norm_backward(grad_output, x, gamma; num_groups, eps)),
         class: Class::General,
         build: |p| {
             let op = "group_norm";
@@ -275,7 +275,7 @@ impl InstanceNorm {
         conventions: CONVENTIONS,
         inputs: &[Input::new("x"), Input::optional("gamma"), Input::optional("beta")],
         params: &[EPS],
-        backward: "instance_norm_backward(grad_output, x, gamma, eps)",
+        backward: signature!(instance_norm_backward(grad_output, x, gamma; eps)),
         class: Class::General,
         build: |p| Ok(Box::new(InstanceNorm { eps: p.float("instance_norm", "eps", 1e-5)? })),
         samples: |s| {

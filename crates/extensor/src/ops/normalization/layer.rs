@@ -2,9 +2,9 @@
 
 use super::{CONVENTIONS, EPS, Groups, infer, with_factors, without_spread};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Parameter, Record};
+use crate::ops::record::{Class, Family, Input, Parameter, Record, signature};
 use crate::ops::samples::{Bad, Sample, Sampler};
 use crate::ops::shape::{bad_parameter, bad_shape, required, sizes};
 use crate::{DType, Result, Shape, Tensor};
@@ -57,8 +57,8 @@ pub fn layer_norm_backward<'a>(
     let gamma = gamma.into();
     let shape: Shape = normalized_shape.into();
     let gamma = gamma.map_or_else(|| Tensor::ones(shape.clone(), x.dtype()), |g| Ok(g.clone()))?;
-    let beta = husk(&shape, gamma.dtype())?;
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let beta = placeholder(&shape, gamma.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let op = LayerNorm { shape, eps };
     let [dx, dgamma, dbeta] = backward_of(&op, grad_output, &[x, &gamma, &beta], &output)?;
     Ok((dx, dgamma, dbeta))
@@ -103,7 +103,7 @@ pub fn rms_norm_backward<'a>(
     let gamma = gamma.into();
     let shape: Shape = normalized_shape.into();
     let gamma = gamma.map_or_else(|| Tensor::ones(shape.clone(), x.dtype()), |g| Ok(g.clone()))?;
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [dx, dgamma] = backward_of(&RmsNorm { shape, eps }, grad_output, &[x, &gamma], &output)?;
     Ok((dx, dgamma))
 }
@@ -131,8 +131,7 @@ fn params(shape: &[i64], eps: f64) -> Params {
 
 /// How many numbers are normalised together.
 fn row(sample: &Sample) -> usize {
-    let shape = sample.params.ints("layer_norm", "normalized_shape").unwrap_or_default();
-    shape.iter().product::<i64>() as usize
+    sample.whole_numbers("normalized_shape").iter().product::<i64>() as usize
 }
 
 fn row_samples(s: &mut Sampler, factors: usize) {
@@ -211,7 +210,7 @@ impl LayerNorm {
         conventions: CONVENTIONS,
         inputs: &[Input::new("x"), Input::optional("gamma"), Input::optional("beta")],
         params: &[SHAPE, EPS],
-        backward: "layer_norm_backward(grad_output, x, gamma, normalized_shape, eps)",
+        backward: signature!(layer_norm_backward(grad_output, x, gamma; normalized_shape, eps)),
         class: Class::General,
         build: |p| {
             let op = "layer_norm";
@@ -270,7 +269,7 @@ impl RmsNorm {
         conventions: "where √(mean(x²) + eps) is 0, 1e-10 stands for it",
         inputs: &[Input::new("x"), Input::optional("gamma")],
         params: &[SHAPE, EPS],
-        backward: "rms_norm_backward(grad_output, x, gamma, normalized_shape, eps)",
+        backward: signature!(rms_norm_backward(grad_output, x, gamma; normalized_shape, eps)),
         class: Class::General,
         build: |p| {
             let op = "rms_norm";

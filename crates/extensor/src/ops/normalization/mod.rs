@@ -99,7 +99,7 @@ fn none(group: &[f64], centred: bool) -> bool {
 
 /// The elements of a tensor that lies in row-major order.
 fn slice<T: extensor_kernels::native::Native>(x: &Tensor) -> &[T] {
-    x.contiguous_slice().unwrap_or(&[])
+    x.row_major()
 }
 
 fn no_float<R>(op: &'static str, dtype: DType) -> Result<R> {

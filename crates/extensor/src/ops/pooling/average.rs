@@ -4,9 +4,9 @@ use super::{CASES, Sliding, WINDOW, bad_windows, no_float, params, plane, planes
 use super::{PoolOptions, sizes, two};
 use crate::ops::Pair;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_parameter, required};
 use crate::tensor::match_float;
 use crate::{DType, Error, Result, Shape, Tensor, ops, over};
@@ -15,7 +15,7 @@ use extensor_kernels::pool::{self, Kind, Planes, Windows};
 use smallvec::smallvec;
 
 /// The average of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`; windows may
-/// reach over the edges. The places there count, as zeros.
+/// reach over the edges, where they count zeros.
 ///
 /// Conventions: padding counts, as zeros.
 ///
@@ -65,8 +65,8 @@ pub fn global_avgpool2d_backward(grad_output: &Tensor, input_shape: &[usize]) ->
     pull(&GlobalAvgPool2d, grad_output, input_shape)
 }
 
-/// The averages of windows that cover each plane as evenly as possible, `output_size` of them:
-/// window number `i` of `n` along an axis of size `s` goes from `⌊i·s/n⌋` to `⌈(i + 1)·s/n⌉`.
+/// The averages of `output_size` windows that cover each plane as evenly as possible: window number
+/// `i` of `n` along an axis of size `s` goes from `⌊i·s/n⌋` to `⌈(i + 1)·s/n⌉`.
 ///
 /// Conventions: window i of n along an axis of size s goes from ⌊i·s/n⌋ to ⌈(i + 1)·s/n⌉.
 ///
@@ -99,7 +99,7 @@ pub fn adaptive_avgpool2d_backward(
 
 #[track_caller]
 fn pull(op: &dyn Operation, grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let [grad] = backward_of(op, grad_output, &[&x], grad_output)?;
     Ok(grad)
 }
@@ -115,7 +115,7 @@ fn averaged(op: &'static str, x: &Tensor, planes: &Planes, mut specs: Specs) -> 
 }
 
 /// The gradient of that.
-fn spread(op: &'static str, call: &Backward<'_>, planes: &Planes) -> Result<Grads> {
+fn distribute(op: &'static str, call: &Backward<'_>, planes: &Planes) -> Result<Grads> {
     let (g, shape) = (call.grad().contiguous()?, call.inputs[0].shape());
     let dtype = g.dtype();
     call.one(|| {
@@ -140,7 +140,7 @@ impl AvgPool2d {
         derivative: "Σ g/(h·w) over the windows that hold x",
         conventions: "padding counts, as zeros",
         params: &WINDOW,
-        backward: "avgpool2d_backward(grad_output, input_shape, kernel_size, stride, padding)",
+        backward: signature!(avgpool2d_backward(grad_output, shape(x); kernel_size, stride, padding)),
         class: Class::Linear,
         needs: Needs::Shapes,
         build: |p| Ok(Box::new(AvgPool2d { window: Sliding::from_params("avgpool2d", p)? })),
@@ -175,7 +175,7 @@ impl Operation for AvgPool2d {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let planes = self.window.over("avgpool2d", call.inputs[0].shape())?;
-        spread("avgpool2d_backward", call, &planes)
+        distribute("avgpool2d_backward", call, &planes)
     }
 }
 
@@ -188,7 +188,7 @@ impl GlobalAvgPool2d {
         family: Family::Pooling,
         formula: "y = Σ x/(H·W) over each plane",
         derivative: "g/(H·W)",
-        backward: "global_avgpool2d_backward(grad_output, input_shape)",
+        backward: signature!(global_avgpool2d_backward(grad_output, shape(x))),
         class: Class::Linear,
         needs: Needs::Shapes,
         build: |_| Ok(Box::new(GlobalAvgPool2d)),
@@ -248,7 +248,7 @@ impl AdaptiveAvgPool2d {
         derivative: "Σ g/(h·w) over the windows of [h, w] that hold x",
         conventions: "window i of n along an axis of size s goes from ⌊i·s/n⌋ to ⌈(i + 1)·s/n⌉",
         params: &[required("output_size", "how many windows: for both axes, or [down, right]")],
-        backward: "adaptive_avgpool2d_backward(grad_output, input_shape, output_size)",
+        backward: signature!(adaptive_avgpool2d_backward(grad_output, shape(x); output_size)),
         class: Class::Linear,
         needs: Needs::Shapes,
         build: |p| {
@@ -316,6 +316,6 @@ impl Operation for AdaptiveAvgPool2d {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let planes = self.over(call.inputs[0].shape())?;
-        spread("adaptive_avgpool2d_backward", call, &planes)
+        distribute("adaptive_avgpool2d_backward", call, &planes)
     }
 }

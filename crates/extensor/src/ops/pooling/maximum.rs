@@ -2,9 +2,9 @@
 
 use super::{CASES, PoolOptions, Sliding, WINDOW, bad_windows, no_float, params, pooled, slice};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply, backward, husk};
+use crate::ops::operation::{apply, backward, placeholder};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::samples::Sample;
 use crate::ops::shape::bad_shape;
 use crate::tensor::match_float;
@@ -14,8 +14,8 @@ use extensor_kernels::index::first_outside;
 use extensor_kernels::pool;
 use smallvec::smallvec;
 
-/// The largest number of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`; windows may
-/// reach over the edges, where there is nothing.
+/// The largest number of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`;
+/// windows may reach over the edges, and see nothing there.
 ///
 /// Conventions: of several equal numbers the first, row by row, has the gradient; NaN in a window gives
 /// NaN; padding is never the largest; also returned: where in its plane each result is.
@@ -76,7 +76,7 @@ pub fn maxpool2d_backward(
 ) -> Result<Tensor> {
     let name = "maxpool2d_backward";
     let op = MaxPool2d { window: Sliding::from_options("maxpool2d", options.into())? };
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let expected = op.infer(&[&x])?.swap_remove(1);
     if *indices.shape() != expected.shape {
         return Err(bad_shape(name, "indices", expected.shape.to_string(), indices.shape()));
@@ -85,7 +85,7 @@ pub fn maxpool2d_backward(
         let (argument, got) = ("indices", indices.dtype());
         return Err(Error::DType { op: name, argument, expected: "i64", got });
     }
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let grads = backward(&op, &[grad_output], &[&x], &[&output, indices], &[true])?;
     grads.into_iter().flatten().next().map_or_else(|| no_float(name, x.dtype()), Ok)
 }
@@ -121,8 +121,7 @@ impl MaxPool2d {
                       window gives NaN; padding is never the largest; also returned: where in its \
                       plane each result is",
         params: &WINDOW,
-        backward: "maxpool2d_backward(grad_output, indices, input_shape, kernel_size, stride, \
-                   padding)",
+        backward: signature!(maxpool2d_backward(grad_output, auxiliary(indices), shape(x); kernel_size, stride, padding)),
         class: Class::General,
         needs: Needs::Auxiliary,
         auxiliary: 1,
@@ -177,16 +176,16 @@ impl Operation for MaxPool2d {
         let shape = call.inputs[0].shape();
         let planes = self.window.over(op, shape)?;
         let (g, indices) = (call.grad().contiguous()?, call.outputs[1].contiguous()?);
-        let places = slice::<i64>(&indices);
+        let listed = slice::<i64>(&indices);
         let size = planes.rows.len * planes.columns.len;
-        if let Some(index) = first_outside(places, size) {
+        if let Some(index) = first_outside(listed, size) {
             return Err(Error::IndexOutOfRange { op, index, axis: shape.len() - 2, size });
         }
         let dtype = g.dtype();
         call.one(|| {
             match_float!(dtype, T => {
             Tensor::build(op, shape.clone(), dtype, |dx: &mut [T]| {
-                pool::maximum_backward(&planes, slice::<T>(&g), places, dx)
+                pool::maximum_backward(&planes, slice::<T>(&g), listed, dx)
             })
         }, else no_float(op, dtype))
         })

@@ -19,8 +19,8 @@ use extensor_kernels::pool::{Kind, Planes, Windows};
 
 /// The windows that [`maxpool2d`] and [`avgpool2d`] slide over images.
 ///
-/// Wherever these are taken, a window's size is too, one for both axes or `[height, width]`: windows
-/// then lie next to each other.
+/// A window's size alone, one for both axes or `[height, width]`, can be written wherever these are
+/// expected: the windows then lie next to each other.
 ///
 /// ```
 /// use extensor::ops::PoolOptions;
@@ -47,13 +47,13 @@ impl PoolOptions {
         PoolOptions { kernel_size: kernel_size.into(), stride: None, padding: Pair([0; 2]) }
     }
 
-    /// With windows so far apart.
+    /// With windows this far apart.
     #[must_use]
     pub fn stride(self, stride: impl Into<Pair>) -> PoolOptions {
         PoolOptions { stride: Some(stride.into()), ..self }
     }
 
-    /// With windows that reach so far over the edges.
+    /// With windows that reach this far over the edges.
     #[must_use]
     pub fn padding(self, padding: impl Into<Pair>) -> PoolOptions {
         PoolOptions { padding: padding.into(), ..self }
@@ -88,7 +88,7 @@ const WINDOW: [Parameter; 3] = [
         "from one window to the next: one for both, or [down, right]",
         "kernel_size",
     ),
-    optional("padding", "places before and after each axis, at most half of the window", "0"),
+    optional("padding", "positions before and after each axis, at most half of the window", "0"),
 ];
 
 /// Numbers that must not be negative.
@@ -197,7 +197,7 @@ fn pooled(op: &'static str, shape: &Shape, planes: &Planes) -> Result<Shape> {
 
 /// The elements of a tensor that lies in row-major order.
 fn slice<T: Native>(x: &Tensor) -> &[T] {
-    x.contiguous_slice().unwrap_or(&[])
+    x.row_major()
 }
 
 fn no_float<R>(op: &'static str, dtype: DType) -> Result<R> {

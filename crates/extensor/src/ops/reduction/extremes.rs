@@ -3,7 +3,7 @@
 use crate::ops::operation::{Backward, Spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, map_real};
-use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signature};
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
 use crate::ops::reduction::{along, bad_axes, bad_masks, samples, wide};
 use crate::ops::samples::{Bad, Sampler};
@@ -53,7 +53,7 @@ fn among_ties(
     map_real(op, &Formulas(Chosen), [&share, x, y], spec)
 }
 
-/// The gradient of [`among_ties`], from two looks at the numbers: none where it is itself differentiated, and
+/// The gradient of [`among_ties`], from two passes over the numbers: none where it is itself differentiated, and
 /// where groups are too small or too scattered for that.
 fn at_once(
     op: &'static str,
@@ -115,7 +115,7 @@ macro_rules! extreme {
                 derivative: "y′ = [x = y] / (number of elements equal to y)",
                 conventions: "ties share the gradient equally; NaN gives NaN; an empty axis is an error",
                 params: &[AXES, KEEPDIMS],
-                backward: concat!(stringify!($backward), "(grad_output, x, axes, keepdims)"),
+                backward: signature!($backward(grad_output, x; axis, keepdims)),
                 class: Class::Reduction,
                 build: |p| Reduction::build(p, $Op),
                 samples: |s| {

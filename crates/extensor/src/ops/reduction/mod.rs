@@ -1,7 +1,7 @@
 //! Many numbers to one.
 
 // A reduction is a `Rule`; `Reduction` adds the axes and makes it an operation. Its gradient is
-// the output's, spread over the numbers that went into it, times a weight for each.
+// the output's, broadcast to the numbers that went into it, times a weight for each.
 
 pub(super) mod extremes;
 pub(super) mod product;
@@ -16,10 +16,10 @@ pub use scan::*;
 pub use spread::*;
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, map_real};
-use crate::ops::record::{Class, Family, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::samples::{Bad, LARGE, Sampler};
 use crate::tensor::match_float;
 use crate::{Axes, DType, Error, Over, Result, Shape, Tensor, ops};
@@ -120,7 +120,7 @@ impl<R: Rule> Reduction<R> {
     /// With the axes that the parameters name.
     pub fn build(params: &Params, rule: R) -> Result<Box<dyn Operation>> {
         let op = R::RECORD.name;
-        let axes = params.axes(op, "axes")?;
+        let axes = params.axes(op, "axis")?;
         let keepdims = params.bool(op, "keepdims", false)?;
         Ok(Box::new(Reduction { axes, keepdims, rule }))
     }
@@ -145,7 +145,7 @@ impl<R: Rule> Reduction<R> {
                 backward_of(self, grad_output, &[x], output)?
             }
             None => {
-                let output = husk(grad_output.shape(), grad_output.dtype())?;
+                let output = placeholder(grad_output.shape(), grad_output.dtype())?;
                 backward_of(self, grad_output, &[x], &output)?
             }
         };
@@ -258,10 +258,10 @@ macro_rules! fill_floats {
 }
 pub(super) use fill_floats;
 
-/// The parameter `axes`.
+/// The parameter `axis`.
 pub(super) const AXES: Parameter = Parameter {
-    name: "axes",
-    what: "a list of axes, negative ones counted from the end; None for all",
+    name: "axis",
+    what: "an axis or a list of axes, negative ones counted from the end; None for all",
     default: Some("None"),
 };
 /// The parameter `keepdims`.
@@ -294,7 +294,7 @@ pub(super) const EMPTY: [(&[usize], Option<&[i64]>); 3] =
 
 /// Both parameters.
 pub(super) fn along(axes: Option<&[i64]>, keepdims: bool) -> Params {
-    Params::new().with("axes", axes).with("keepdims", keepdims)
+    Params::new().with("axis", axes).with("keepdims", keepdims)
 }
 
 /// A sample for each case, with and without `keepdims`.
@@ -322,7 +322,7 @@ pub(super) fn samples(
 /// Axes that are not there or named twice.
 pub(super) fn bad_axes(bad: &mut Bad, dtype: DType) {
     let x = bad.ones(&[2, 3], dtype);
-    let list = |axes: &[i64]| Params::new().with("axes", axes);
+    let list = |axes: &[i64]| Params::new().with("axis", axes);
     let out = "axis 2 is out of range for 2 dimensions";
     bad.add([x.clone()], list(&[2]), out);
     let out = "axis -3 is out of range for 2 dimensions";
@@ -381,7 +381,7 @@ pub fn sum_backward(
     input_shape: &[usize],
     axis: impl Into<Over>,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     Reduction::new(axis, Sum).backward_at(grad_output, &x, None)
 }
 
@@ -396,7 +396,7 @@ impl Rule for Sum {
         derivative: "y′ = 1 for every term",
         conventions: "0 over an empty axis; whole numbers wrap around",
         params: &[AXES, KEEPDIMS],
-        backward: "sum_backward(grad_output, input_shape, axes, keepdims)",
+        backward: signature!(sum_backward(grad_output, shape(x); axis, keepdims)),
         class: Class::Reduction,
         needs: Needs::Shapes,
         build: |p| Reduction::build(p, Sum),
@@ -447,7 +447,7 @@ pub fn mean_backward(
     input_shape: &[usize],
     axis: impl Into<Over>,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     Reduction::new(axis, Mean).backward_at(grad_output, &x, None)
 }
 
@@ -472,7 +472,7 @@ impl Rule for Mean {
         derivative: "y′ = 1/n for every term",
         conventions: "NaN over an empty axis",
         params: &[AXES, KEEPDIMS],
-        backward: "mean_backward(grad_output, input_shape, axes, keepdims)",
+        backward: signature!(mean_backward(grad_output, shape(x); axis, keepdims)),
         class: Class::Reduction,
         needs: Needs::Shapes,
         build: |p| Reduction::build(p, Mean),

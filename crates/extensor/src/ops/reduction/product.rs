@@ -2,7 +2,7 @@
 
 use crate::ops::operation::{Backward, Spec};
 use crate::ops::pointwise::{Takes, Times, map_real, map_real_mask};
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
 use crate::ops::reduction::{along, bad_masks, match_words, samples, wide};
 use crate::tensor::match_float;
@@ -109,7 +109,7 @@ impl Rule for Prod {
         derivative: "y′ = ∏ of the other elements",
         conventions: "1 over an empty axis; whole numbers wrap around",
         params: &[AXES, KEEPDIMS],
-        backward: "prod_backward(grad_output, x, output, axes, keepdims)",
+        backward: signature!(prod_backward(grad_output, x, output; axis, keepdims)),
         class: Class::Reduction,
         needs: Needs::InputsAndOutputs,
         build: |p| Reduction::build(p, Prod),
@@ -173,10 +173,10 @@ impl Rule for Prod {
             back[from] = to as i64;
         }
         let forth: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
-        let turned = ops::transpose(&ops::cast(x, dtype)?, Some(&forth[..]))?;
+        let arranged = ops::transpose(&ops::cast(x, dtype)?, Some(&forth[..]))?;
         let matrix = Shape::from([x.len() / group.count, group.count]);
-        let others = others(&ops::reshape(&turned, &matrix)?)?;
-        let others = ops::transpose(&ops::reshape(&others, turned.shape())?, Some(&back[..]))?;
+        let others = others(&ops::reshape(&arranged, &matrix)?)?;
+        let others = ops::transpose(&ops::reshape(&others, arranged.shape())?, Some(&back[..]))?;
         map_real("prod_backward", &Formulas(Times), [&g, &others], spec)
     }
 }

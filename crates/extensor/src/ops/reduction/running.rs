@@ -1,10 +1,10 @@
 //! Running products, and the recurrence that their derivatives are.
 
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_unary};
-use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signature};
 use crate::ops::reduction::{match_words, wide};
 use crate::tensor::{axis_index, match_float};
 use crate::{DType, Error, Result, Tensor, ops};
@@ -37,7 +37,7 @@ pub fn cumprod(x: &Tensor, axis: i64) -> Result<Tensor> {
 #[track_caller]
 #[extensor_derive::noted]
 pub fn cumprod_backward(grad_output: &Tensor, x: &Tensor, axis: i64) -> Result<Tensor> {
-    let output = husk(grad_output.shape(), grad_output.dtype())?;
+    let output = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [grad] = backward_of(&Cumprod { axis }, grad_output, &[x], &output)?;
     Ok(grad)
 }
@@ -59,7 +59,7 @@ impl Cumprod {
             what: "an axis, negative if counted from the end",
             default: None,
         }],
-        backward: "cumprod_backward(grad_output, x, axis)",
+        backward: signature!(cumprod_backward(grad_output, x; axis)),
         class: Class::Composite,
         build: |p| Ok(Box::new(Cumprod { axis: p.int("cumprod", "axis")? })),
         samples: |s| {
@@ -193,7 +193,7 @@ impl Operation for Recurrence {
         macro_rules! run {
             ($t:ty) => {
                 Tensor::build(op, shape, dtype, |out: &mut [$t]| {
-                    let [a, b] = [&a, &b].map(|x| x.contiguous_slice().unwrap_or(&[]));
+                    let [a, b] = [&a, &b].map(|x| x.row_major());
                     reduce::recurrence::<$t>(a, b, sizes, self.reverse, out)
                 })
             };

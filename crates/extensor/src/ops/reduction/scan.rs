@@ -1,10 +1,10 @@
 //! Running sums.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk};
+use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_unary};
-use crate::ops::record::{Class, Family, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::reduction::match_words;
 use crate::tensor::{axis_index, match_float};
 use crate::{DType, Result, Tensor};
@@ -38,7 +38,7 @@ pub fn cumsum(x: &Tensor, axis: i64) -> Result<Tensor> {
 #[extensor_derive::noted]
 pub fn cumsum_backward(grad_output: &Tensor, axis: i64) -> Result<Tensor> {
     let reverse = false;
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
     let [grad] = backward_of(&Cumsum { axis, reverse }, grad_output, &[&x], &x)?;
     Ok(grad)
 }
@@ -62,7 +62,7 @@ impl Cumsum {
             what: "an axis, negative if counted from the end",
             default: None,
         }],
-        backward: "cumsum_backward(grad_output, axis)",
+        backward: signature!(cumsum_backward(grad_output; axis)),
         class: Class::Affine,
         needs: Needs::Shapes,
         build: |p| {

@@ -3,7 +3,7 @@
 use crate::ops::operation::{Backward, Operation, Spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, guard_above, map_real, settle};
-use crate::ops::record::{Class, Family, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
 use crate::ops::reduction::{along, bad_ints, fill_floats, samples, wide};
 use crate::ops::samples::{Bad, LARGE, Sampler, all_equal};
@@ -145,7 +145,7 @@ impl Rule for Variance {
         derivative: "y′ = 2(x − mean)/(n − ddof)",
         conventions: "NaN where n <= ddof",
         params: &[AXES, DDOF, KEEPDIMS],
-        backward: "variance_backward(grad_output, x, axes, ddof, keepdims)",
+        backward: signature!(variance_backward(grad_output, x; axis, ddof, keepdims)),
         class: Class::Reduction,
         build: |p| build_with_ddof(p, |ddof| Variance { ddof }),
         samples: spread_samples,
@@ -226,7 +226,7 @@ impl Rule for Std {
         domain: "numbers that are not all equal",
         conventions: "NaN where n <= ddof; where y is 0 the derivative uses 1e-10, and stays finite",
         params: &[AXES, DDOF, KEEPDIMS],
-        backward: "std_backward(grad_output, x, output, axes, ddof, keepdims)",
+        backward: signature!(std_backward(grad_output, x, output; axis, ddof, keepdims)),
         class: Class::Reduction,
         needs: Needs::InputsAndOutputs,
         build: |p| build_with_ddof(p, |ddof| Std { ddof }),
@@ -314,7 +314,7 @@ impl Rule for Norm {
         domain: "numbers that are not all 0",
         conventions: "the derivative at 0 is 0",
         params: &[AXES, KEEPDIMS],
-        backward: "norm_backward(grad_output, x, output, axes, keepdims)",
+        backward: signature!(norm_backward(grad_output, x, output; axis, keepdims)),
         class: Class::Reduction,
         needs: Needs::InputsAndOutputs,
         build: |p| Reduction::build(p, Norm),
@@ -342,7 +342,7 @@ impl Rule for Norm {
     }
 }
 
-/// `y = ln Σ eˣ` over the axes, from the differences to the largest; −∞ over an empty one.
+/// `y = ln Σ eˣ` over the axes, computed from the differences to the largest; −∞ over an empty one.
 ///
 /// Conventions: −∞ over an empty axis; infinities of one sign share the gradient equally.
 ///
@@ -361,7 +361,7 @@ pub fn logsumexp(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
 
 /// The gradient of [`logsumexp`]: `eˣ/Σ eˣ`, times `grad_output`.
 ///
-/// It is made from the input alone: `e^(x − y)` would have the rounding error of `y`, which for
+/// It is computed from the input alone: `e^(x − y)` would have the rounding error of `y`, which for
 /// large numbers is that of many units, in its exponent.
 #[track_caller]
 #[extensor_derive::noted]
@@ -405,7 +405,7 @@ impl Rule for LogSumExp {
         derivative: "y′ = eˣ/Σ eˣ",
         conventions: "−∞ over an empty axis; infinities of one sign share the gradient equally",
         params: &[AXES, KEEPDIMS],
-        backward: "logsumexp_backward(grad_output, x, axes, keepdims)",
+        backward: signature!(logsumexp_backward(grad_output, x; axis, keepdims)),
         class: Class::Reduction,
         build: |p| Reduction::build(p, LogSumExp),
         samples: |s| {

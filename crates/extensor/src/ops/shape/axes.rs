@@ -2,7 +2,7 @@
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs, apply_one, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::views::{refill, reshaped};
 use crate::ops::shape::{bad_parameter, bad_shape, optional, required};
 use crate::tensor::{Layout, axis_index};
@@ -24,8 +24,8 @@ use smallvec::{SmallVec, smallvec};
 /// ```
 #[method]
 #[track_caller]
-pub fn squeeze(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
-    let axes = axes.into();
+pub fn squeeze(x: &Tensor, axis: impl Into<Axes>) -> Result<Tensor> {
+    let axes = axis.into();
     apply_one(&Squeeze { axes }, &[x])
 }
 
@@ -48,12 +48,12 @@ impl Squeeze {
         formula: "y = x without axes of size 1",
         derivative: "g in the shape of x",
         conventions: "no axes: all of size 1 go; a view",
-        backward: "squeeze_backward(grad_output, input_shape)",
-        params: &[optional("axes", "axes of size 1", "None")],
+        backward: signature!(squeeze_backward(grad_output, shape(x))),
+        params: &[optional("axis", "an axis of size 1 or several", "None")],
         class: Class::Linear,
         needs: Needs::Shapes,
         build: |p| {
-            let axes = p.axes("squeeze", "axes")?;
+            let axes = p.axes("squeeze", "axis")?;
             Ok(Box::new(Squeeze { axes }))
         },
         samples: |s| {
@@ -68,13 +68,13 @@ impl Squeeze {
             ];
             for (shape, axes) in cases {
                 let x = s.normal(shape);
-                s.add([x], Params::new().with("axes", axes));
+                s.add([x], Params::new().with("axis", axes));
             }
         },
         errors: |bad| {
             let x = bad.ones(&[1, 3], DType::F64);
             let mut add = |axes: &[i64], message| {
-                bad.add([x.clone()], Params::new().with("axes", axes), message);
+                bad.add([x.clone()], Params::new().with("axis", axes), message);
             };
             add(&[1], "x has shape [1, 3], expected size 1 along axis 1");
             add(&[2], "axis 2 is out of range for 2 dimensions");
@@ -123,7 +123,7 @@ impl Operation for Squeeze {
     }
 }
 
-/// `x` with new axes of size 1 at the given places of the result: `0` or `-1`, or `[0, 2]` for
+/// `x` with new axes of size 1 at the given positions of the result: `0` or `-1`, or `[0, 2]` for
 /// several. A view.
 ///
 /// Conventions: axes are counted in the result; a view.
@@ -138,8 +138,8 @@ impl Operation for Squeeze {
 /// ```
 #[method]
 #[track_caller]
-pub fn expand_dims(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
-    let axes = axes.into();
+pub fn expand_dims(x: &Tensor, axis: impl Into<Axes>) -> Result<Tensor> {
+    let axes = axis.into();
     apply_one(&ExpandDims { axes }, &[x])
 }
 
@@ -162,12 +162,12 @@ impl ExpandDims {
         formula: "y = x with new axes of size 1",
         derivative: "g in the shape of x",
         conventions: "axes are counted in the result; a view",
-        backward: "expand_dims_backward(grad_output, input_shape)",
-        params: &[required("axes", "an axis or several, of the result")],
+        backward: signature!(expand_dims_backward(grad_output, shape(x))),
+        params: &[required("axis", "an axis or several, of the result")],
         class: Class::Linear,
         needs: Needs::Shapes,
         build: |p| {
-            let axes = p.axes("expand_dims", "axes")?;
+            let axes = p.axes("expand_dims", "axis")?;
             Ok(Box::new(ExpandDims { axes }))
         },
         samples: |s| {
@@ -182,18 +182,18 @@ impl ExpandDims {
             ];
             for (shape, axes) in cases {
                 let x = s.normal(shape);
-                s.add([x], Params::new().with("axes", axes));
+                s.add([x], Params::new().with("axis", axes));
             }
         },
         errors: |bad| {
             let x = bad.ones(&[2, 3], DType::F64);
             let mut add = |axes: &[i64], message| {
-                bad.add([x.clone()], Params::new().with("axes", axes), message);
+                bad.add([x.clone()], Params::new().with("axis", axes), message);
             };
             add(&[3], "axis 3 is out of range for 3 dimensions");
             add(&[-4], "axis -4 is out of range for 3 dimensions");
             add(&[0, -4], "axis -4 is named twice");
-            bad.add([x], Params::new(), "axes is None, expected an axis");
+            bad.add([x], Params::new(), "axis is None, expected an axis");
         },
         ..Record::BLANK
     };
@@ -203,12 +203,12 @@ impl ExpandDims {
         let op = "expand_dims";
         let Axes::List(list) = &self.axes else {
             let expected = "an axis or a list of axes";
-            return Err(bad_parameter(op, "axes", expected, None::<i64>));
+            return Err(bad_parameter(op, "axis", expected, None::<i64>));
         };
         self.axes.mask(op, ndim + list.len())
     }
 
-    /// `old` with `new` in the places of the new axes.
+    /// `old` with `new` at the new axes.
     fn filled<T: Copy, C: FromIterator<T>>(added: &[bool], old: &[T], new: T) -> C {
         let mut old = old.iter();
         let fill = |&added: &bool| {
@@ -281,7 +281,7 @@ impl Flatten {
         formula: "y = x with the axes from start_axis to end_axis as one",
         derivative: "g in the shape of x",
         conventions: "a view where strides allow; a scalar becomes a vector",
-        backward: "flatten_backward(grad_output, input_shape)",
+        backward: signature!(flatten_backward(grad_output, shape(x))),
         params: &[
             optional("start_axis", "the first axis", "0"),
             optional("end_axis", "the last axis", "-1"),

@@ -1,9 +1,9 @@
 //! From one dtype to another.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::samples::SHAPES;
 use crate::ops::shape::required;
 use crate::{DType, Error, Result, Tensor};
@@ -15,7 +15,7 @@ use smallvec::smallvec;
 
 /// The numbers in another dtype, rounded once; `x` itself if it has the dtype already.
 ///
-/// - to a float type: to the nearest value, the even one of two as near; beyond the largest, infinity;
+/// - to a float type: to the nearest value, ties to even; beyond the largest, infinity;
 /// - from a float to a whole-number type: towards 0, what does not fit to the nearest end of the
 ///   type's range, NaN to 0 (as Rust's `as` does);
 /// - between whole-number types: the low bits (300 to `u8` is 44, −1 is 255);
@@ -45,7 +45,7 @@ pub fn cast(x: &Tensor, dtype: DType) -> Result<Tensor> {
 #[track_caller]
 #[extensor_derive::noted]
 pub fn cast_backward(grad_output: &Tensor, input_dtype: DType) -> Result<Tensor> {
-    let x = husk(grad_output.shape(), input_dtype)?;
+    let x = placeholder(grad_output.shape(), input_dtype)?;
     let dtype = grad_output.dtype();
     let [grad] = backward_of(&Cast { dtype }, grad_output, &[&x], grad_output)?;
     Ok(grad)
@@ -65,7 +65,7 @@ impl Cast {
         domain: "from a float type to a float type, for a derivative",
         conventions: "rounds once, to nearest even; float to whole number: towards 0 and saturating, \
                       NaN to 0; whole number to whole number: the low bits; to bool: not 0",
-        backward: "cast_backward(grad_output, input_dtype)",
+        backward: signature!(cast_backward(grad_output, dtype(x))),
         params: &[required("dtype", "the name of a dtype")],
         class: Class::Linear,
         needs: Needs::Shapes,

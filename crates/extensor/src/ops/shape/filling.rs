@@ -1,10 +1,10 @@
 //! More of a tensor: repeated, or with a border.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
-use crate::ops::shape::{bad_parameter, countable, optional, place, required};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
+use crate::ops::shape::{bad_parameter, copy_into, countable, optional, required};
 use crate::tensor::match_bits;
 use crate::{DType, Integers, Result, Shape, Tensor, ops};
 use extensor_derive::method;
@@ -40,7 +40,7 @@ pub fn tile_backward(
     input_shape: &[usize],
     repeats: impl Integers,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let repeats = repeats.integers();
     let [grad] = backward_of(&Tile { repeats }, grad_output, &[&x], grad_output)?;
     Ok(grad)
@@ -58,7 +58,7 @@ impl Tile {
         formula: "y = x repeated along its axes",
         derivative: "g summed over the repetitions",
         conventions: "numbers and axes are matched from the last on",
-        backward: "tile_backward(grad_output, input_shape, repeats)",
+        backward: signature!(tile_backward(grad_output, shape(x); repeats)),
         params: &[required("repeats", "how often, for each axis")],
         class: Class::Linear,
         needs: Needs::Shapes,
@@ -169,7 +169,7 @@ pub fn pad_backward(
     input_shape: &[usize],
     pads: impl AsRef<[(i64, i64)]>,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let pads = SmallVec::from_slice(pads.as_ref());
     let op = Pad { pads, value: 0.0 };
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
@@ -188,7 +188,7 @@ impl Pad {
         family: Family::Shape,
         formula: "y = x with a value around it",
         derivative: "the part of g that x became",
-        backward: "pad_backward(grad_output, input_shape, pads)",
+        backward: signature!(pad_backward(grad_output, shape(x); pads)),
         params: &[
             required("pads", "pairs (before, after), one for each axis"),
             optional("value", "a number", "0"),
@@ -271,7 +271,7 @@ impl Operation for Pad {
         let whole = shape.clone();
         let output = match_bits!(dtype, T => Tensor::build("pad", shape, dtype, |out: &mut [T]| {
             let before: SmallVec<[usize; 6]> = self.pads.iter().map(|p| p.0 as usize).collect();
-            place(out, &whole, &before, x.view::<T>());
+            copy_into(out, &whole, &before, x.view::<T>());
             border(out, &whole, &before, x.shape(), value.view::<T>().data()[0]);
         }))?;
         Ok(smallvec![output])
@@ -306,7 +306,7 @@ fn border<T: Native>(out: &mut [T], whole: &Shape, start: &[usize], inner: &Shap
         for (from, to) in [(0, begin), (end, whole[axis])] {
             corner[axis] = from;
             slab.set(axis, to - from);
-            place(out, whole, &corner, View::new(&[value], 0, &slab, &still));
+            copy_into(out, whole, &corner, View::new(&[value], 0, &slab, &still));
         }
         corner[axis] = begin;
         slab.set(axis, size);

@@ -4,9 +4,9 @@
 //! of range, it does not count from the end. The derivatives are [`scatter_add`](ops::scatter_add)s.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Record};
+use crate::ops::record::{Class, Family, Input, Record, signature};
 use crate::ops::shape::scatter::{add_picked, add_taken};
 use crate::ops::shape::{bad_shape, countable, optional, required};
 use crate::tensor::{axis_index, match_bits};
@@ -52,7 +52,7 @@ fn saturated(index: &Tensor) -> Result<Tensor> {
 
 /// The elements of a tensor that [`positions`] made.
 pub(crate) fn slice_of(positions: &Tensor) -> &[i64] {
-    positions.as_slice().unwrap_or(&[])
+    positions.row_major()
 }
 
 /// `y[…, j, …] = x[…, index[…, j, …], …]`: for each element of the result the position along `axis`.
@@ -84,7 +84,7 @@ pub fn gather_backward(
     input_shape: &[usize],
     axis: i64,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let [grad] = backward_of(&Gather { axis }, grad_output, &[&x, index], grad_output)?;
     Ok(grad)
 }
@@ -102,7 +102,7 @@ impl Gather {
         derivative: "g added where its elements were picked",
         domain: "0 <= index < size of the axis",
         conventions: "what is picked several times gets the sum, taken in row-major order",
-        backward: "gather_backward(grad_output, index, input_shape, axis)",
+        backward: signature!(gather_backward(grad_output, index, shape(x); axis)),
         inputs: &[Input::new("x"), Input::constant("index")],
         params: &[required("axis", "an axis")],
         class: Class::Linear,
@@ -214,7 +214,7 @@ pub fn take_backward(
     input_shape: &[usize],
     axis: i64,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let [grad] = backward_of(&Take { axis }, grad_output, &[&x, index], grad_output)?;
     Ok(grad)
 }
@@ -232,7 +232,7 @@ impl Take {
         derivative: "g added where its rows were taken",
         domain: "0 <= index < size of the axis",
         conventions: "what is taken several times gets the sum, taken in row-major order",
-        backward: "take_backward(grad_output, index, input_shape, axis)",
+        backward: signature!(take_backward(grad_output, index, shape(x); axis)),
         inputs: &[Input::new("x"), Input::constant("index")],
         params: &[optional("axis", "an axis", "0")],
         class: Class::Linear,
@@ -344,7 +344,7 @@ pub fn embedding_backward(
     index: &Tensor,
     weight_shape: &[usize],
 ) -> Result<Tensor> {
-    let weight = husk(&Shape::from(weight_shape), grad_output.dtype())?;
+    let weight = placeholder(&Shape::from(weight_shape), grad_output.dtype())?;
     let [grad] = backward_of(&Embedding, grad_output, &[&weight, index], grad_output)?;
     Ok(grad)
 }
@@ -360,7 +360,7 @@ impl Embedding {
         derivative: "g added to the rows that were read",
         domain: "0 <= index < rows of the table",
         conventions: "a row read several times gets the sum, taken in row-major order",
-        backward: "embedding_backward(grad_output, index, weight_shape)",
+        backward: signature!(embedding_backward(grad_output, index, shape(weight))),
         inputs: &[Input::new("weight"), Input::constant("index")],
         class: Class::Linear,
         build: |_| Ok(Box::new(Embedding)),

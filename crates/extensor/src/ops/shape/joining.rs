@@ -3,8 +3,8 @@
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Needs, Record};
-use crate::ops::shape::{PART, backward_of_many, bad_shape, countable, optional, place};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
+use crate::ops::shape::{PART, backward_of_many, bad_shape, copy_into, countable, optional};
 use crate::tensor::{axis_index, expect_room, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
@@ -58,7 +58,7 @@ impl Concatenate {
         family: Family::Shape,
         formula: "y = x0, x1, … one after the other along an axis",
         derivative: "the parts of g",
-        backward: "concatenate_backward(grad_output, sizes, axis)",
+        backward: signature!(concatenate_backward(grad_output, sizes; axis)),
         inputs: &[Input::many("x")],
         params: &[optional("axis", "an axis", "0")],
         class: Class::Linear,
@@ -156,7 +156,7 @@ fn join(
     let output = match_bits!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
         let mut start = vec![0; whole.len()];
         for part in &parts {
-            place(out, &whole, &start, part.view());
+            copy_into(out, &whole, &start, part.view());
             start[axis] += part.shape()[axis];
         }
     }))?;
@@ -228,7 +228,7 @@ impl Stack {
         family: Family::Shape,
         formula: "y = x0, x1, … side by side along a new axis",
         derivative: "the layers of g",
-        backward: "stack_backward(grad_output, axis)",
+        backward: signature!(stack_backward(grad_output; axis)),
         inputs: &[Input::many("x")],
         params: &[optional("axis", "an axis of the result", "0")],
         class: Class::Linear,

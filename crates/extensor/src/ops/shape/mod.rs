@@ -28,7 +28,7 @@ pub use split::*;
 pub use triangle::*;
 pub use views::*;
 
-use crate::ops::operation::{Operation, backward, husk};
+use crate::ops::operation::{Operation, backward, placeholder};
 use crate::ops::record::Parameter;
 use crate::tensor::{Strides, expect_room};
 use crate::{Error, Result, Shape, Tensor};
@@ -99,7 +99,12 @@ pub(super) fn countable(
 pub(super) const PART: usize = 512;
 
 /// Writes `from` into the part of a row-major array of shape `shape` that starts at index `start`.
-pub(super) fn place<T: Native>(out: &mut [T], shape: &Shape, start: &[usize], from: View<'_, T>) {
+pub(super) fn copy_into<T: Native>(
+    out: &mut [T],
+    shape: &Shape,
+    start: &[usize],
+    from: View<'_, T>,
+) {
     if from.is_empty() {
         return;
     }
@@ -121,7 +126,7 @@ pub(super) fn backward_of_many(
         return Ok(Vec::new());
     };
     expect_room(op.record().name, shapes.len(), PART)?;
-    let of = |shape: &Shape| husk(shape, dtype);
+    let of = |shape: &Shape| placeholder(shape, dtype);
     let inputs = shapes.iter().map(of).collect::<Result<Vec<_>>>()?;
     let inputs: Vec<&Tensor> = inputs.iter().collect();
     let wanted = vec![true; inputs.len()];

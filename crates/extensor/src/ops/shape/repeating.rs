@@ -1,9 +1,9 @@
-//! Elements repeated in place, and axes turned round.
+//! Elements repeated in place, and axes rolled.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::scatter::add_taken;
 use crate::ops::shape::{bad_parameter, countable, optional, required};
 use crate::tensor::{axis_index, with_room};
@@ -11,8 +11,8 @@ use crate::{DType, Integers, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use smallvec::{SmallVec, smallvec};
 
-/// Every element along `axis` several times, one after the other: `repeats` holds one number for all
-/// of them, or one for each.
+/// Every element along `axis` several times, one after the other: `repeats` holds one number for
+/// all elements, or one for each.
 ///
 /// ```
 /// use extensor::ops::repeat;
@@ -37,7 +37,7 @@ pub fn repeat_backward(
     repeats: impl Integers,
     axis: i64,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let op = Repeat { repeats: repeats.integers(), axis };
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)
@@ -55,7 +55,7 @@ impl Repeat {
         family: Family::Shape,
         formula: "y = x with its elements repeated along an axis",
         derivative: "g summed over the copies",
-        backward: "repeat_backward(grad_output, input_shape, repeats, axis)",
+        backward: signature!(repeat_backward(grad_output, shape(x); repeats, axis)),
         params: &[
             required("repeats", "how often: a number, or one for each element of the axis"),
             optional("axis", "an axis", "0"),
@@ -171,7 +171,7 @@ impl Operation for Repeat {
     }
 }
 
-/// `y[i] = x[i − shift]` along each of `axes`, round the ends: `shifts` holds one number for all of
+/// `y[i] = x[i − shift]` along each `axis`, wrapping around at the ends: `shift` holds one number for all of
 /// them, or one for each.
 ///
 /// Conventions: the shifts of an axis that is named several times add up.
@@ -186,20 +186,20 @@ impl Operation for Repeat {
 /// ```
 #[method]
 #[track_caller]
-pub fn roll(x: &Tensor, shifts: impl Integers, axes: impl Integers) -> Result<Tensor> {
-    apply_one(&Roll { shifts: shifts.integers(), axes: axes.integers() }, &[x])
+pub fn roll(x: &Tensor, shift: impl Integers, axis: impl Integers) -> Result<Tensor> {
+    apply_one(&Roll { shifts: shift.integers(), axes: axis.integers() }, &[x])
 }
 
-/// The gradient of [`roll`]: `grad_output` turned back.
+/// The gradient of [`roll`]: `grad_output` rolled back.
 #[track_caller]
 #[extensor_derive::noted]
 pub fn roll_backward(
     grad_output: &Tensor,
-    shifts: impl Integers,
-    axes: impl Integers,
+    shift: impl Integers,
+    axis: impl Integers,
 ) -> Result<Tensor> {
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
-    let op = Roll { shifts: shifts.integers(), axes: axes.integers() };
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
+    let op = Roll { shifts: shift.integers(), axes: axis.integers() };
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)
 }
@@ -215,18 +215,18 @@ impl Roll {
         name: "roll",
         family: Family::Shape,
         formula: "y[i] = x[i − shift], round the ends",
-        derivative: "g turned back",
+        derivative: "g rolled back",
         conventions: "the shifts of an axis that is named several times add up",
-        backward: "roll_backward(grad_output, shifts, axes)",
+        backward: signature!(roll_backward(grad_output; shift, axis)),
         params: &[
-            required("shifts", "how far: a number, or one for each axis"),
-            required("axes", "a list of axes, negative ones counted from the end"),
+            required("shift", "how far: a number, or one for each axis"),
+            required("axis", "a list of axes, negative ones counted from the end"),
         ],
         class: Class::Linear,
         needs: Needs::Shapes,
         build: |p| {
-            let shifts = p.ints("roll", "shifts")?.into();
-            let axes = p.ints("roll", "axes")?.into();
+            let shifts = p.ints("roll", "shift")?.into();
+            let axes = p.ints("roll", "axis")?.into();
             Ok(Box::new(Roll { shifts, axes }))
         },
         samples: |s| {
@@ -243,16 +243,16 @@ impl Roll {
             ];
             for (shape, shifts, axes) in cases {
                 let x = s.normal(shape);
-                s.add([x], Params::new().with("shifts", shifts).with("axes", axes));
+                s.add([x], Params::new().with("shift", shifts).with("axis", axes));
             }
         },
         errors: |bad| {
             let x = bad.ones(&[2, 3], DType::F64);
             let params = |shifts: &[i64], axes: &[i64]| {
-                Params::new().with("shifts", shifts).with("axes", axes)
+                Params::new().with("shift", shifts).with("axis", axes)
             };
             bad.add([x.clone()], params(&[1], &[2]), "axis 2 is out of range for 2 dimensions");
-            let message = "shifts is [1, 2], expected one number, or one for each of 1 axes";
+            let message = "shift is [1, 2], expected one number, or one for each of 1 axes";
             bad.add([x], params(&[1, 2], &[0]), message);
         },
         ..Record::BLANK
@@ -263,7 +263,7 @@ impl Roll {
         let op = "roll";
         if self.shifts.len() != 1 && self.shifts.len() != self.axes.len() {
             let expected = format!("one number, or one for each of {} axes", self.axes.len());
-            return Err(bad_parameter(op, "shifts", expected, &self.shifts[..]));
+            return Err(bad_parameter(op, "shift", expected, &self.shifts[..]));
         }
         let mut firsts = vec![0; shape.len()];
         for (i, &axis) in self.axes.iter().enumerate() {
@@ -276,8 +276,8 @@ impl Roll {
     }
 }
 
-/// Every axis turned so that the position listed comes first.
-fn turned(x: &Tensor, firsts: &[usize]) -> Result<Tensor> {
+/// Every axis rolled so that the position listed comes first.
+fn rolled(x: &Tensor, firsts: &[usize]) -> Result<Tensor> {
     let mut x = x.clone();
     for (axis, &first) in firsts.iter().enumerate().filter(|(_, first)| **first != 0) {
         let (axis, first) = (axis as i64, first as i64);
@@ -296,7 +296,7 @@ impl Operation for Roll {
         Ok(spec(inputs[0].shape().clone(), inputs[0].dtype()))
     }
     fn forward(&self, inputs: &[&Tensor], _: Specs) -> Result<Outputs> {
-        Ok(smallvec![turned(inputs[0], &self.firsts(inputs[0].shape())?)?])
+        Ok(smallvec![rolled(inputs[0], &self.firsts(inputs[0].shape())?)?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let shape = call.grad().shape();
@@ -306,7 +306,7 @@ impl Operation for Roll {
                 .iter()
                 .zip(shape.iter())
                 .map(|(&first, &size)| if first == 0 { 0 } else { size - first });
-            turned(call.grad(), &back.collect::<Vec<_>>())
+            rolled(call.grad(), &back.collect::<Vec<_>>())
         })
     }
 }

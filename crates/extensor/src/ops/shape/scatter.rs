@@ -1,11 +1,11 @@
 //! Elements put at positions: added to what is there, or ones among zeros.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Input, Needs, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::ops::shape::indexing::{expect_index, positions, slice_of};
-use crate::ops::shape::{bad_parameter, bad_shape, place, required};
+use crate::ops::shape::{bad_parameter, bad_shape, copy_into, required};
 use crate::tensor::{Layout, axis_index, match_bits, unravel};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
@@ -50,8 +50,8 @@ pub fn scatter_add_backward(
     source_shape: &[usize],
     axis: i64,
 ) -> Result<(Tensor, Tensor)> {
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
-    let source = husk(&Shape::from(source_shape), grad_output.dtype())?;
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
+    let source = placeholder(&Shape::from(source_shape), grad_output.dtype())?;
     let inputs = [&x, index, &source];
     let [x, source] = backward_of(&ScatterAdd::new(axis), grad_output, &inputs, grad_output)?;
     Ok((x, source))
@@ -72,7 +72,7 @@ impl ScatterAdd {
         derivative: "(g, g[…, index[…, j, …], …])",
         domain: "0 <= index < size of the axis",
         conventions: "repeated positions add up in row-major order",
-        backward: "scatter_add_backward(grad_output, index, source_shape, axis)",
+        backward: signature!(scatter_add_backward(grad_output, index, shape(source); axis)),
         inputs: &[Input::new("x"), Input::constant("index"), Input::new("source")],
         params: &[required("axis", "an axis")],
         class: Class::Linear,
@@ -260,8 +260,8 @@ fn add_typed<T: Native + AddAssign>(
         let source = source.contiguous()?;
         let inner = shape[axis + 1..].iter().product();
         return Tensor::build(op, shape.clone(), x.dtype(), |out: &mut [T]| {
-            place(out, &shape, &vec![0; shape.len()], x.view::<T>());
-            let from = source.view::<T>().as_slice().unwrap_or(&[]);
+            copy_into(out, &shape, &vec![0; shape.len()], x.view::<T>());
+            let from = source.row_major::<T>();
             add_rows(out, [size, inner], slice_of(&list), from);
         });
     }
@@ -283,8 +283,8 @@ fn add_typed<T: Native + AddAssign>(
     };
     let widths = [size, index.shape()[order.len() - 1]];
     let sum = Tensor::build(op, x.shape().clone(), x.dtype(), |out: &mut [T]| {
-        place(out, x.shape(), &vec![0; order.len()], x.view::<T>());
-        let from = source.view::<T>().as_slice().unwrap_or(&[]);
+        copy_into(out, x.shape(), &vec![0; order.len()], x.view::<T>());
+        let from = source.row_major::<T>();
         add_lanes(out, widths, slice_of(&list), from, lane);
     })?;
     let mut back = vec![0; order.len()];

@@ -52,8 +52,8 @@ pub struct Unique {
 }
 
 /// The different values of `x`, in ascending order, with where they are and how often. Every NaN is
-/// a value of its own, and they come last; −0 equals 0, and the first of them stands for both. The
-/// gradient of a value is that of the element it was taken from, the first that has it.
+/// a value of its own, and NaNs come last; −0 equals 0, and whichever comes first stands for both.
+/// The gradient of a value is that of the element it was taken from, the first that has it.
 ///
 /// ```
 /// use extensor::ops::unique;
@@ -92,8 +92,8 @@ pub fn unique(x: &Tensor) -> Result<Unique> {
         if let Some(count) = counts.last_mut() {
             *count += 1;
         }
-        if let Some(place) = inverse.get_mut(at as usize) {
-            *place = counts.len() as i64 - 1;
+        if let Some(slot) = inverse.get_mut(at as usize) {
+            *slot = counts.len() as i64 - 1;
         }
     }
     let found = indices.len();

@@ -1,19 +1,19 @@
 //! Parts of an axis, and axes read backwards: views.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_parameter, optional, required};
 use crate::tensor::axis_index;
 use crate::{Axes, DType, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use smallvec::smallvec;
 
-/// Every `step`-th element along `axis` from `start` up to but without `stop`, by Python's rule for
-/// `x[start:stop:step]`: negative positions count from the end, those outside are brought to the
-/// ends, `None` stands for the end that the step comes from or goes to, and a negative step goes
-/// backwards. A view.
+/// Every `step`-th element along `axis` from `start` up to but not including `stop`, by Python's
+/// rule for `x[start:stop:step]`: negative positions count from the end, those outside are moved to
+/// the ends, `None` stands for the end that the step comes from or goes to, and a negative step
+/// goes backwards. A view.
 ///
 /// Conventions: positions are Python's; a view.
 ///
@@ -49,7 +49,7 @@ pub fn slice_backward(
     stop: impl Into<Option<i64>>,
     step: i64,
 ) -> Result<Tensor> {
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let op = Slice::new(axis, start.into(), stop.into(), step);
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)
@@ -80,7 +80,7 @@ impl Slice {
         formula: "y = x[start:stop:step] along an axis",
         derivative: "g where the elements came from, 0 elsewhere",
         conventions: "positions are Python's; a view",
-        backward: "slice_backward(grad_output, input_shape, axis, start, stop, step)",
+        backward: signature!(slice_backward(grad_output, shape(x); axis, start, stop, step)),
         params: &[
             required("axis", "an axis"),
             optional("start", "a position", "None"),
@@ -153,14 +153,14 @@ impl Slice {
         // In 128 bits nothing overflows.
         let (size, step) = (shape[axis] as i128, i128::from(self.step));
         let (low, high) = if step > 0 { (0, size) } else { (-1, size - 1) };
-        let place = |given: Option<i64>, otherwise: i128| {
+        let bound = |given: Option<i64>, otherwise: i128| {
             given.map_or(otherwise, |at| {
                 let at = i128::from(at);
                 (if at < 0 { at + size } else { at }).clamp(low, high)
             })
         };
         let (from, to) = if step > 0 { (low, high) } else { (high, low) };
-        let (start, stop) = (place(self.start, from), place(self.stop, to));
+        let (start, stop) = (bound(self.start, from), bound(self.stop, to));
         let distance = if step > 0 { stop - start } else { start - stop };
         let count = (distance + step.abs() - 1).max(0) / step.abs();
         Ok(Taken {
@@ -190,7 +190,7 @@ impl Operation for Slice {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let shape = call.inputs[0].shape();
-        call.one(|| spread(call.grad(), shape, &self.taken(shape)?))
+        call.one(|| scatter(call.grad(), shape, &self.taken(shape)?))
     }
 }
 
@@ -210,7 +210,7 @@ pub(crate) fn part(x: &Tensor, shape: Shape, taken: &Taken) -> Tensor {
 
 /// The transposed of [`part`]: `grad` where its elements came from in a tensor of `shape`, zeros
 /// elsewhere. Zeros go between the elements by padding each to the length of a step.
-fn spread(grad: &Tensor, shape: &Shape, taken: &Taken) -> Result<Tensor> {
+fn scatter(grad: &Tensor, shape: &Shape, taken: &Taken) -> Result<Tensor> {
     let (axis, step) = (taken.axis, taken.step.unsigned_abs());
     let mut grad = grad.clone();
     let mut first = taken.first;
@@ -247,16 +247,16 @@ fn spread(grad: &Tensor, shape: &Shape, taken: &Taken) -> Result<Tensor> {
 /// ```
 #[method]
 #[track_caller]
-pub fn flip(x: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
-    apply_one(&Flip { axes: axes.into() }, &[x])
+pub fn flip(x: &Tensor, axis: impl Into<Axes>) -> Result<Tensor> {
+    apply_one(&Flip { axes: axis.into() }, &[x])
 }
 
 /// The gradient of [`flip`]: `grad_output` flipped back. A view.
 #[track_caller]
 #[extensor_derive::noted]
-pub fn flip_backward(grad_output: &Tensor, axes: impl Into<Axes>) -> Result<Tensor> {
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
-    let op = Flip { axes: axes.into() };
+pub fn flip_backward(grad_output: &Tensor, axis: impl Into<Axes>) -> Result<Tensor> {
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
+    let op = Flip { axes: axis.into() };
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)
 }
@@ -273,12 +273,12 @@ impl Flip {
         formula: "y = x with axes reversed",
         derivative: "g with the same axes reversed",
         conventions: "a view",
-        backward: "flip_backward(grad_output, axes)",
-        params: &[optional("axes", "axes", "None")],
+        backward: signature!(flip_backward(grad_output; axis)),
+        params: &[optional("axis", "an axis or several; None for all", "None")],
         class: Class::Linear,
         needs: Needs::Shapes,
         build: |p| {
-            let axes = p.axes("flip", "axes")?;
+            let axes = p.axes("flip", "axis")?;
             Ok(Box::new(Flip { axes }))
         },
         samples: |s| {
@@ -295,14 +295,14 @@ impl Flip {
             ];
             for (shape, axes) in cases {
                 let x = s.normal(shape);
-                s.add([x], Params::new().with("axes", axes));
+                s.add([x], Params::new().with("axis", axes));
             }
         },
         errors: |bad| {
             let x = bad.ones(&[2, 3], DType::F64);
-            let params = Params::new().with("axes", [2]);
+            let params = Params::new().with("axis", [2]);
             bad.add([x.clone()], params, "axis 2 is out of range for 2");
-            let params = Params::new().with("axes", [1, -1]);
+            let params = Params::new().with("axis", [1, -1]);
             bad.add([x], params, "axis -1 is named twice");
         },
         ..Record::BLANK

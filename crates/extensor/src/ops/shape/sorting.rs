@@ -1,27 +1,27 @@
-//! Elements in order, and places in ordered lists.
+//! Elements in order, and positions in ordered lists.
 
 use crate::ops::arithmetic::bits::infinity_bits;
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply, apply_one, backward, husk, spec};
+use crate::ops::operation::{apply, apply_one, backward, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
-use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record};
+use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signature};
 use crate::ops::shape::{bad_shape, optional};
 use crate::tensor::{axis_index, match_bits};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
-use extensor_kernels::sort::{Reading, order, places};
+use extensor_kernels::sort::{Encoding, order, search_sorted};
 use smallvec::smallvec;
 
 /// Numbers that are in the same order as the elements of `x`.
 fn keys(x: &Tensor) -> Result<Vec<u64>> {
-    let reading = match x.dtype() {
-        dtype if dtype.is_float() => Reading::Float { infinity: infinity_bits(dtype) },
-        dtype if dtype.integer_range().0 < 0 => Reading::Signed,
-        _ => Reading::Unsigned,
+    let encoding = match x.dtype() {
+        dtype if dtype.is_float() => Encoding::Float { infinity: infinity_bits(dtype) },
+        dtype if dtype.integer_range().0 < 0 => Encoding::Signed,
+        _ => Encoding::Unsigned,
     };
     let x = x.contiguous()?;
-    Ok(match_bits!(x.dtype(), T => reading.keys::<T>(x.contiguous_slice().unwrap_or(&[]))))
+    Ok(match_bits!(x.dtype(), T => encoding.keys::<T>(x.row_major())))
 }
 
 /// The positions along `axis` of the elements of `x` in order, as `i64`.
@@ -115,7 +115,7 @@ pub fn sort_with_indices(x: &Tensor, axis: i64, order: Order) -> Result<(Tensor,
     Ok((outputs.swap_remove(0), indices))
 }
 
-/// In which order [`sort`] and [`argsort`] bring elements.
+/// The order that [`sort`] and [`argsort`] put elements in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The smallest first.
@@ -126,7 +126,7 @@ pub enum Order {
 }
 
 /// The gradient of [`sort`]: `grad_output` where the elements came from, as [`sort_with_indices`]
-/// tells.
+/// reports.
 ///
 /// ```
 /// use extensor::ops::sort_backward;
@@ -146,7 +146,7 @@ pub fn sort_backward(grad_output: &Tensor, indices: &Tensor, axis: i64) -> Resul
         let (argument, got) = ("indices", indices.dtype());
         return Err(Error::DType { op, argument, expected: "i64", got });
     }
-    let x = husk(grad_output.shape(), grad_output.dtype())?;
+    let x = placeholder(grad_output.shape(), grad_output.dtype())?;
     let sort = Sort { axis, descending: false };
     let grads = backward(&sort, &[grad_output], &[&x], &[&x, indices], &[true])?;
     let (argument, expected, got) = ("grad_output", "a float type", grad_output.dtype());
@@ -168,7 +168,7 @@ impl Sort {
         derivative: "g where the elements came from",
         domain: "at ties the order of equal elements is kept",
         conventions: CONVENTIONS,
-        backward: "sort_backward(grad_output, indices, axis)",
+        backward: signature!(sort_backward(grad_output, auxiliary(indices); axis)),
         params: &[AXIS, DESCENDING],
         class: Class::General,
         needs: Needs::Auxiliary,
@@ -299,10 +299,11 @@ impl Operation for ArgSort {
     }
 }
 
-/// For each of `values` the position at which it could be inserted into the vector `x`, which must be
-/// in ascending order, and leave it so, as `i64`: before equal elements, or `right` of them.
+/// For each of `values`, the position at which it could be inserted into the vector `x` and keep it
+/// sorted, as `i64`: before equal elements, or after them with [`Side::Right`]. `x` must be in
+/// ascending order.
 ///
-/// The order is that of [`sort`]. Where `x` is not sorted the positions mean nothing.
+/// The order is that of [`sort`]. If `x` is not sorted, the positions mean nothing.
 ///
 /// Domain: x in ascending order.
 /// Conventions: with right, how many are not above it; the order is that of sort.
@@ -322,7 +323,7 @@ pub fn searchsorted(x: &Tensor, values: &Tensor, side: Side) -> Result<Tensor> {
     apply_one(&SearchSorted { right: side == Side::Right }, &[x, values])
 }
 
-/// Where [`searchsorted`] inserts a value that is there already.
+/// Where [`searchsorted`] inserts a value that is already there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Side {
     /// Before its equals.
@@ -391,7 +392,7 @@ impl Operation for SearchSorted {
         let (sorted, wanted) = (keys(&ops::cast(x, dtype)?)?, keys(&ops::cast(values, dtype)?)?);
         let shape = specs.swap_remove(0).shape;
         let output = Tensor::build(op, shape, DType::I64, |out: &mut [i64]| {
-            places(&sorted, &wanted, self.right, out);
+            search_sorted(&sorted, &wanted, self.right, out);
         })?;
         Ok(smallvec![output])
     }

@@ -2,7 +2,7 @@
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::slicing::{Taken, part};
 use crate::ops::shape::{PART, backward_of_many, bad_parameter, bad_shape, optional, required};
 use crate::tensor::{axis_index, expect_room};
@@ -15,7 +15,7 @@ use std::borrow::Borrow;
 /// (`[2, 1, 4]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sections {
-    /// So many parts of one size.
+    /// This many parts of equal size.
     Equal(i64),
     /// Parts of these sizes, which must add up to that of the axis.
     Sizes(SmallVec<[i64; 4]>),
@@ -63,7 +63,7 @@ pub fn split(x: &Tensor, sections: impl Into<Sections>, axis: i64) -> Result<Vec
     Ok(apply(&Split { sections, axis }, &[x])?.into_vec())
 }
 
-/// The gradient of [`split`], from those for each part: they are joined again.
+/// The gradient of [`split`], from those of the parts: they are joined again.
 #[track_caller]
 #[extensor_derive::noted]
 pub fn split_backward(grad_outputs: &[impl Borrow<Tensor>], axis: i64) -> Result<Tensor> {
@@ -109,7 +109,7 @@ impl Split {
         formula: "y0, y1, … = x cut along an axis",
         derivative: "the parts' gradients joined",
         conventions: "the parts are views",
-        backward: "split_backward(grad_outputs, axis)",
+        backward: signature!(split_backward(grad_outputs; axis)),
         params: &[
             required("sections", "how many equal parts, or a list of sizes"),
             optional("axis", "an axis", "0"),

@@ -1,9 +1,9 @@
 //! The triangles of matrices.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_shape, optional};
 use crate::tensor::match_bits;
 use crate::{DType, Result, Tensor};
@@ -29,7 +29,7 @@ macro_rules! triangle {
         #[track_caller]
         #[extensor_derive::noted]
         pub fn $backward(grad_output: &Tensor, k: i64) -> Result<Tensor> {
-            let x = husk(grad_output.shape(), grad_output.dtype())?;
+            let x = placeholder(grad_output.shape(), grad_output.dtype())?;
             let [grad] = backward_of(&$Op { k }, grad_output, &[&x], grad_output)?;
             Ok(grad)
         }
@@ -46,7 +46,7 @@ macro_rules! triangle {
                 formula: $formula,
                 derivative: "the same part of g, 0 elsewhere",
                 conventions: "the last two axes are the matrices; what is left out is 0, NaN or not",
-                backward: concat!(stringify!($backward), "(grad_output, k)"),
+                backward: signature!($backward(grad_output; k)),
                 params: &[optional("k", "a diagonal: 0 is the main one, 1 that above", "0")],
                 class: Class::Linear,
                 needs: Needs::Shapes,

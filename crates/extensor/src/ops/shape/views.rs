@@ -1,9 +1,9 @@
 //! Other shapes for the same elements, and axes in another order: views.
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
-use crate::ops::operation::{apply_one, backward_of, husk, reduce_to_shape, spec};
+use crate::ops::operation::{apply_one, backward_of, placeholder, reduce_to_shape, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record};
+use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_parameter, bad_shape, optional, required, sizes};
 use crate::tensor::{Layout, axis_index, broadcast};
 use crate::{Axes, DType, Integers, Result, Shape, Tensor};
@@ -12,7 +12,7 @@ use smallvec::{SmallVec, smallvec};
 
 /// The same elements, in row-major order, under another shape; one size may be −1: whatever fits.
 ///
-/// A view wherever strides can describe it (always, of a contiguous tensor), otherwise a copy.
+/// A view wherever strides can describe it (always, for a contiguous tensor), otherwise a copy.
 ///
 /// Conventions: a view where strides allow; one size may be -1.
 ///
@@ -68,7 +68,7 @@ impl Reshape {
         formula: "y = the elements of x, in row-major order, in another shape",
         derivative: "g in the shape of x",
         conventions: "a view where strides allow; one size may be -1",
-        backward: "reshape_backward(grad_output, input_shape)",
+        backward: signature!(reshape_backward(grad_output, shape(x))),
         params: &[required("shape", "sizes, one of which may be -1")],
         class: Class::Linear,
         needs: Needs::Shapes,
@@ -198,7 +198,7 @@ pub fn transpose_backward(grad_output: &Tensor, axes: impl Into<Axes>) -> Result
     for (&axis, &size) in order.iter().zip(grad_output.shape().iter()) {
         shape.set(axis, size);
     }
-    let x = husk(&shape, grad_output.dtype())?;
+    let x = placeholder(&shape, grad_output.dtype())?;
     let [grad] = backward_of(&op, grad_output, &[&x], grad_output)?;
     Ok(grad)
 }
@@ -215,7 +215,7 @@ impl Transpose {
         formula: "y = x with axis i in the place of axes[i]",
         derivative: "g with the axes put back",
         conventions: "no axes: the order is reversed; a view",
-        backward: "transpose_backward(grad_output, axes)",
+        backward: signature!(transpose_backward(grad_output; axes)),
         params: &[optional("axes", "all axes in another order", "None")],
         class: Class::Linear,
         needs: Needs::Shapes,
@@ -320,7 +320,7 @@ pub fn broadcast_to(x: &Tensor, shape: impl Integers) -> Result<Tensor> {
 #[extensor_derive::noted]
 pub fn broadcast_to_backward(grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     let shape = grad_output.shape().integers();
-    let x = husk(&Shape::from(input_shape), grad_output.dtype())?;
+    let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let [grad] = backward_of(&BroadcastTo { shape }, grad_output, &[&x], grad_output)?;
     Ok(grad)
 }
@@ -372,7 +372,7 @@ impl BroadcastTo {
         formula: "y = x repeated along new axes and axes of size 1",
         derivative: "g summed over the repetitions",
         conventions: "a view: repeated elements lie in memory once",
-        backward: "broadcast_to_backward(grad_output, input_shape)",
+        backward: signature!(broadcast_to_backward(grad_output, shape(x))),
         params: &[required("shape", "sizes")],
         class: Class::Linear,
         needs: Needs::Shapes,
