@@ -42,12 +42,8 @@ fn every_operation_has_a_page_with_all_that_there_is_to_say() {
         ] {
             assert!(text.contains(part), "{}: no {part:?}", record.name);
         }
-        assert_eq!(
-            text.contains(&format!("{}(", facts::backward_name(record))),
-            true,
-            "{}",
-            record.name
-        );
+        let backward = format!("{}(", facts::backward_name(record));
+        assert!(text.contains(&backward), "{}: {backward}", record.name);
         assert_eq!(
             text.contains("| backward |"),
             record.is_differentiable(),
@@ -120,7 +116,7 @@ fn a_link_to_a_source_leads_to_the_function_or_to_the_block_that_makes_it() {
         .unwrap();
         let lines: Vec<&str> = text.lines().skip(source.line as usize - 1).take(60).collect();
         let name = record.name;
-        let near = lines.iter().any(|line| line.contains(&format!("{name}")));
+        let near = lines.iter().any(|line| line.contains(name));
         assert!(near, "{name}: {} line {}", source.path(), source.line);
     }
 }

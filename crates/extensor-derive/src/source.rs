@@ -70,9 +70,8 @@ fn append(made: &mut String, code: Code, close: &mut bool) {
             }
             TokenTree::Punct(punct) => {
                 let c = punct.as_char();
-                let before = matches!(c, ',' | ':' | ';' | '?' | '<');
-                let arrow = c == '>' && made.ends_with('-');
-                if !*close && !before && (c != '>' || arrow) && !arrow {
+                let before = matches!(c, ',' | ':' | ';' | '?' | '<' | '>');
+                if !*close && !before {
                     made.push(' ');
                 }
                 made.push(c);

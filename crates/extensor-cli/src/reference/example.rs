@@ -45,8 +45,7 @@ impl Example {
             "from extensor import ops".into(),
             String::new(),
         ];
-        let names: Vec<String> =
-            (0..self.inputs.len()).map(|i| python_name(&input_name(record, i))).collect();
+        let names: Vec<String> = (0..self.inputs.len()).map(|i| input_name(record, i)).collect();
         for (name, x) in names.iter().zip(&self.inputs) {
             lines.push(format!("{name} = {}", python_tensor(x)));
         }
@@ -292,7 +291,7 @@ fn literal(x: &Tensor, number: &dyn Fn(f64) -> String) -> String {
 }
 
 fn rust_literal(x: &Tensor) -> String {
-    let integer = format!("{}", x.dtype().name());
+    let integer = x.dtype().name();
     let mut first = true;
     let text = match x.dtype() {
         DType::Bool => literal(x, &|v| (v != 0.0).to_string()),
@@ -306,17 +305,12 @@ fn rust_literal(x: &Tensor) -> String {
     let mut made = String::new();
     for c in text.chars() {
         if first && (c == ',' || c == ']') && made.ends_with(|c: char| c.is_ascii_digit()) {
-            made.push_str(&integer);
+            made.push_str(integer);
             first = false;
         }
         made.push(c);
     }
     made
-}
-
-/// The name of a variable: `lambda` and the like would be Python's.
-fn python_name(name: &str) -> String {
-    name.to_string()
 }
 
 fn python_tensor(x: &Tensor) -> String {

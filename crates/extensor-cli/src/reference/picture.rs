@@ -352,7 +352,9 @@ fn shuffled(name: &str) -> bool {
 /// The numbers in another order, always the same.
 fn stirred(values: &[f64]) -> Vec<f64> {
     let n = values.len();
-    let step = (n / 2..).find(|s| (2..=n).all(|d| n % d != 0 || s % d != 0)).unwrap_or(1);
+    let step = (n / 2..)
+        .find(|s| (2..=n).all(|d| !n.is_multiple_of(d) || !s.is_multiple_of(d)))
+        .unwrap_or(1);
     (0..n).map(|i| values[(i * step + 1) % n]).collect()
 }
 
