@@ -7,14 +7,15 @@ pub fn difference(shown: &str, real: &str) -> Option<String> {
         text.trim_end().lines().map(|line| line.trim_end().to_string()).collect()
     };
     let (shown, real) = (lines(shown), lines(real));
-    let agree = matches(&shown, &real, &|line| line.trim() == "…", &|shown, real| {
+    let same = |shown: &String, real: &String| {
         let pieces: Vec<char> = shown.chars().collect();
         let text: Vec<char> = real.chars().collect();
         matches(&pieces, &text, &|c| *c == '…', &|a, b| a == b)
-    });
+    };
+    let agree = matches(&shown, &real, &|line| line.trim() == "…", &same);
     let block = |lines: &[String]| lines.join("\n");
     (!agree).then(|| {
-        let at = shown.iter().zip(&real).take_while(|(shown, real)| shown == real).count();
+        let at = shown.iter().zip(&real).take_while(|(shown, real)| same(shown, real)).count();
         format!(
             "the page shows\n{}\nbut the output is\n{}\nfirst different in line {}:\n- {}\n+ {}",
             block(&shown),

@@ -41,7 +41,7 @@ pub fn typeset(page: &str) -> Result<String, String> {
         })?;
         typeset.push_str(&page[done..range.start]);
         // Chromium draws what is marked as an accent into the letter below it.
-        let formula = shielded(&formula.replace(" accent=\"true\"", ""));
+        let formula = shielded(&primes(formula.replace(" accent=\"true\"", "")));
         // A formula of its own that is too wide for a screen scrolls in a box.
         typeset.push_str(&match (display, inner) {
             (MathDisplay::Inline, _) => formula,
@@ -54,6 +54,26 @@ pub fn typeset(page: &str) -> Result<String, String> {
     }
     typeset.push_str(&page[done..]);
     Ok(typeset)
+}
+
+/// The formula with primes beside their letters: the sign is raised already, and as a superscript it would be twice.
+fn primes(mut mathml: String) -> String {
+    for prime in ["′", "″", "‴"] {
+        let raised = format!("<mo>{prime}</mo></msup>");
+        while let Some(end) = mathml.find(&raised) {
+            // What it is the superscript of begins where as many were opened as are closed up to here.
+            let before = mathml[..end].rmatch_indices("<msup>").map(|(at, _)| at);
+            let opened = |at: &usize| {
+                let count = |tag: &str| mathml[*at..end].matches(tag).count();
+                count("<msup>") == count("</msup>") + 1
+            };
+            let Some(start) = before.into_iter().find(opened) else { break };
+            let beside = format!("<mo lspace=\"0\" rspace=\"0\">{prime}</mo></mrow>");
+            mathml.replace_range(end..end + raised.len(), &beside);
+            mathml.replace_range(start..start + "<msup>".len(), "<mrow>");
+        }
+    }
+    mathml
 }
 
 /// MathML in one line whose text Markdown does not take for its own: every sign of punctuation outside the tags is written
@@ -92,6 +112,19 @@ mod tests {
         assert!(typeset.contains("<msub><mi>a</mi><mn>1</mn></msub>"), "{typeset}");
         assert!(typeset.contains("<mfrac><mi>a</mi><mi>b</mi></mfrac>"), "{typeset}");
         assert!(typeset.contains("`$x$`") && typeset.contains("\n$y$\n"), "{typeset}");
+    }
+
+    #[test]
+    fn a_prime_stands_beside_its_letter() {
+        let typeset = typeset("$y' + x^{2}$, $(a^2 + b'')'$").unwrap();
+        assert!(
+            typeset.contains("<mrow><mi>y</mi><mo lspace=\"0\" rspace=\"0\">′</mo></mrow>"),
+            "{typeset}"
+        );
+        assert!(typeset.contains("<msup><mi>x</mi><mn>2</mn></msup>"), "{typeset}");
+        assert!(typeset.contains("<msup><mi>a</mi><mn>2</mn></msup>"), "{typeset}");
+        assert!(typeset.contains("″</mo></mrow>"), "{typeset}");
+        assert_eq!(typeset.matches("<msup>").count(), typeset.matches("</msup>").count());
     }
 
     #[test]
