@@ -12,13 +12,19 @@ fn main() {
     let folder = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap());
     let out = PathBuf::from(std::env::var("OUT_DIR").unwrap());
     let pages = folder.join("pages");
+    let readme = folder.join("../../README.md");
     println!("cargo::rerun-if-changed=pages");
+    println!("cargo::rerun-if-changed={}", readme.display());
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/blocks.rs");
 
     let (mut rust, mut console) = (String::new(), String::new());
-    for path in markdown(&pages) {
-        let page = path.strip_prefix(&pages).unwrap().to_string_lossy().replace('\\', "/");
+    for path in markdown(&pages).into_iter().chain([readme]) {
+        let page = match path.strip_prefix(&pages) {
+            Ok(page) => page.to_string_lossy().replace('\\', "/"),
+            // What is not among the pages is the README, whose Rust is run too.
+            Err(_) => "README.md".into(),
+        };
         let text = std::fs::read_to_string(&path).unwrap();
         // A page that cannot be read so is an error of a test, which says it better.
         let Ok(blocks) = blocks(&text) else { continue };

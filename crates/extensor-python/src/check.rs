@@ -147,13 +147,10 @@ impl PyReport {
         self.0.problem.as_ref().map(Problem::to_string)
     }
 
-    /// The shapes expected and got, if that is the problem.
+    /// What kind of mistake it looks like.
     #[getter]
-    fn shapes(&self) -> Option<(Vec<usize>, Vec<usize>)> {
-        match &self.0.problem {
-            Some(Problem::Shape { expected, got, .. }) => Some((expected.to_vec(), got.to_vec())),
-            _ => None,
-        }
+    fn diagnosis(&self) -> Option<&str> {
+        self.0.diagnosis.as_deref()
     }
 
     fn __str__(&self) -> String {

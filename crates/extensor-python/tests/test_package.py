@@ -55,7 +55,7 @@ def test_the_readmes_quick_start_prints_what_it_says(tmp_path, monkeypatch):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     section = text.split("## From Python")[1].split("\n## ")[0]
     blocks = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", section, re.S)
-    assert len(blocks) >= 3
+    assert blocks
     pytest.importorskip("numpy")
     scope = {"__name__": "quick_start"}
     for source, said in blocks:

@@ -152,3 +152,23 @@ fn the_book_builds_with_every_formula_typeset_and_every_link_leading_somewhere()
         .unwrap_or_else(|error| panic!("{error}"));
     assert!(out.path().join("book/index.html").is_file());
 }
+
+#[test]
+fn every_link_and_picture_of_the_readme_is_there() {
+    use pulldown_cmark::{Event, Parser, Tag};
+    let root = folder().join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let mut seen = 0;
+    for event in Parser::new(&readme) {
+        let target = match event {
+            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => dest_url,
+            _ => continue,
+        };
+        if target.starts_with("http") || target.starts_with('#') {
+            continue;
+        }
+        assert!(root.join(target.split('#').next().unwrap()).exists(), "{target}");
+        seen += 1;
+    }
+    assert!(seen > 10, "{seen}");
+}

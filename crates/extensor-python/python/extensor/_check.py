@@ -539,8 +539,7 @@ class Check:
             options["input_names"], options["wrt"] = self.names, self.wrt
             center = self.forward(self.tensors)
             core = _core.check_gradient(self.forward, self.backward, self.tensors, options)
-        shapes = {self.names[i]: self.tensors[i].shape for i in self.moving}
-        report = Report.of(core, shapes, self.notes)
+        report = Report.of(core, self.notes)
         results = sum(y.size for y in center)
         for size, what in ((report.elements, "inputs have"), (results, "result has")):
             if report.passed and not size:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from . import _core, _diagnosis
+from . import _core
 
 
 class Comparison(NamedTuple):
@@ -74,9 +74,7 @@ class Report:
         self.mode, self.text = "full", message or ""
 
     @classmethod
-    def of(
-        cls, core: _core.Report, shapes: _diagnosis.Shapes, notes: Iterable[str]
-    ) -> "Report":
+    def of(cls, core: _core.Report, notes: Iterable[str]) -> "Report":
         """The report of what the engine found."""
         self = cls(core.name, core.problem, core.message, None, notes)
         self.worst = None if core.worst is None else _comparison(core.worst)
@@ -86,12 +84,7 @@ class Report:
         self.kink_count, self.taylor, self.eps = core.kink_count, core.taylor, core.eps
         self.checked, self.elements = core.checked, core.elements
         self.mode, self.dtype, self.text = core.mode, core.dtype, str(core)
-        if core.problem == "shape" and core.shapes is not None:
-            self.hint = _diagnosis.shape_hint(*core.shapes)
-        elif core.problem == "wrong":
-            self.hint = _diagnosis.wrong_hint(self.comparisons, shapes, core.mode == "fast")
-        else:
-            self.hint = _HINTS.get(core.problem or "")
+        self.hint = core.diagnosis or _HINTS.get(core.problem or "")
         return self
 
     @property

@@ -21,6 +21,9 @@ struct Row<'a> {
     wrong: bool,
 }
 
+/// What there is to say of a gradient that is like nothing known.
+const ANOTHER: &str = "the gradient of another function: the error does not fall with ε";
+
 /// What a gradient of the wrong shape looks like.
 pub(super) fn of_shape(expected: &[usize], got: &[usize]) -> Option<String> {
     if expected.len() > 1 && got.iter().eq(expected.iter().rev()) {
@@ -53,11 +56,11 @@ pub(super) fn of_shape(expected: &[usize], got: &[usize]) -> Option<String> {
 
 /// What a gradient of wrong values looks like. `all` are the comparisons made; `some`: whether there
 /// are elements that were not compared.
-pub(super) fn of_values(all: &[Comparison], arguments: &[Argument], some: bool) -> Option<String> {
+pub(super) fn of_values(all: &[Comparison], arguments: &[Argument], some: bool) -> String {
     let rows: Vec<Row> = all.iter().filter_map(row).collect();
     let wrong: Vec<&Row> = rows.iter().filter(|row| row.wrong).collect();
     if wrong.is_empty() {
-        return None;
+        return ANOTHER.into();
     }
     let named = |name: &str| wrong.iter().any(|row| row.argument == name);
     let (names, right): (Vec<&Argument>, Vec<&Argument>) =
@@ -74,7 +77,7 @@ pub(super) fn of_values(all: &[Comparison], arguments: &[Argument], some: bool) 
         })
         .or_else(|| offset(&wrong, &inside))
         .unwrap_or_else(|| another(&wrong, &inside));
-    Some(found + &confined(&wrong, &rows, &inside, &names, some || elsewhere))
+    found + &confined(&wrong, &rows, &inside, &names, some || elsewhere)
 }
 
 fn row(comparison: &Comparison) -> Option<Row<'_>> {
@@ -255,7 +258,7 @@ fn another(wrong: &[&Row], inside: &[&Row]) -> String {
     let largest = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
     let size = largest(&mut inside.iter().map(|row| row.numeric.abs()));
     let error = largest(&mut wrong.iter().map(|row| (row.analytic - row.numeric).abs()));
-    let mut text = "the gradient of another function: the error does not fall with ε".to_string();
+    let mut text = ANOTHER.to_string();
     if 0.0 < error && error < 0.01 * size {
         let share = 100.0 * error / size;
         let decimals = (1.0 - share.log10().floor()).clamp(0.0, 12.0) as usize;

@@ -249,7 +249,7 @@ pub(crate) fn check_pair(
         };
         let arguments: Vec<Argument> = wrt.iter().map(argument).collect();
         let some = mode == Mode::Fast;
-        report.diagnosis = diagnosis::of_values(&report.comparisons, &arguments, some);
+        report.diagnosis = Some(diagnosis::of_values(&report.comparisons, &arguments, some));
     }
     if !options.record {
         report.comparisons = Vec::new();
