@@ -24,7 +24,7 @@ use std::path::Path;
 /// what takes less than a minute for all of them.
 const CHECKS: [(DType, u8); 2] = [(DType::F64, 2), (DType::F32, 1)];
 
-/// What the suite found, for each of [`CHECKS`].
+/// What the suite found, for each dtype in which operations are checked.
 pub struct Checked(Vec<Vec<Outcome>>);
 
 impl Checked {

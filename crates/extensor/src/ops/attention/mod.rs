@@ -34,8 +34,8 @@ const OP: &str = "scaled_dot_product_attention";
 ///
 /// The weights are never stored: memory grows with `T` and `S`, not with their product.
 ///
-/// Conventions: a mask is true where a query may look at a key; causal: at the keys up to its own
-/// number, from the first on; a query that may look at nothing gives 0, with gradient 0.
+/// Conventions: a mask is true where a query may attend to a key; causal: to the keys up to its own
+/// number, from the first on; a query that may attend to nothing gives 0, with gradient 0.
 ///
 /// ```
 /// use extensor::ops::AttentionOptions;
