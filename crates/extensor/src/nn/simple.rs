@@ -241,6 +241,8 @@ impl Flatten {
     }
 }
 
+type OfTensor = dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync;
+
 /// A function of tensors as a layer: an activation of one's own, say, with a
 /// [rule of one's own](crate::autodiff::custom_vjp).
 ///
@@ -254,7 +256,7 @@ impl Flatten {
 #[derive(Tree, Clone)]
 pub struct Function {
     #[tree(static)]
-    function: Arc<dyn Fn(&Tensor) -> Result<Tensor> + Send + Sync>,
+    function: Arc<OfTensor>,
 }
 
 impl Function {

@@ -93,6 +93,9 @@ pub struct Summary {
     rows: Vec<Row>,
 }
 
+/// Name and kind; dtype and shape; numbers.
+type Columns = (String, [String; 2], String);
+
 #[derive(Clone, Debug, Default)]
 struct Row {
     depth: usize,
@@ -171,13 +174,12 @@ fn size(bytes: usize) -> String {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |text: &str| text.chars().count();
-        let rows: Vec<(String, [String; 2], String)> =
+        let rows: Vec<Columns> =
             self.rows.iter().map(|row| (row.head(), row.body(), row.tail())).collect();
-        let widest = |column: &dyn Fn(&(String, [String; 2], String)) -> usize| {
-            rows.iter().map(column).max().unwrap_or(0)
-        };
+        let widest =
+            |column: &dyn Fn(&Columns) -> usize| rows.iter().map(column).max().unwrap_or(0);
         // What has no dtype may reach into the columns of what has.
-        let leaf = |row: &(String, [String; 2], String)| !row.1[0].is_empty();
+        let leaf = |row: &Columns| !row.1[0].is_empty();
         let head = widest(&|row| if leaf(row) { width(&row.0) } else { 0 });
         let dtype = widest(&|row| width(&row.1[0]));
         let shape = widest(&|row| width(&row.1[1]));

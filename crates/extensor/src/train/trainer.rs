@@ -83,12 +83,15 @@ pub struct Trainer<M, O> {
     pub policy: Policy,
 }
 
+/// What a loss function returns, whatever the user's returns.
+type Losses<M> = Result<(Tensor, Measured<M>)>;
+
 /// The loss of a part of a step: a batch, or one of several micro-batches.
 pub(super) struct Part<'a, M> {
     /// How many examples it has, by which it counts.
     pub examples: usize,
     /// The loss of these.
-    pub loss: &'a dyn Fn(&M, &Mode) -> Result<(Tensor, Measured<M>)>,
+    pub loss: &'a (dyn Fn(&M, &Mode) -> Losses<M> + 'a),
 }
 
 /// What a step did.
