@@ -28,7 +28,8 @@ fn main() {
         let text = std::fs::read_to_string(&path).unwrap();
         // A page that cannot be read so is an error of a test, which says it better.
         let Ok(blocks) = blocks(&text) else { continue };
-        let name = page.trim_end_matches(".md").replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let name = page.trim_end_matches(".md").to_lowercase();
+        let name = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
         let names = page.starts_with("coming-from/");
         let table = if names { cells(&text, "Rust") } else { Vec::new() };
         if !table.is_empty() || blocks.iter().any(|block| block.language == "rust") {

@@ -70,13 +70,13 @@ fn the_names_of_pytorch_and_jax_are_found() {
         concatenate conv1d conv2d conv_general_dilated conv_transpose2d copysign cos cosh \
         cross_entropy cumprod cumsum div divide dot dot_general dot_product_attention dropout \
         dropout2d elu embedding eq equal erf erfc exp expand expand_dims expit expm1 flatten flip \
-        floor floor_divide fmax fmin fmod gather ge gelu greater greater_equal group_norm gt hard_silu \
+        floor floor_divide gather ge gelu greater greater_equal group_norm gt hard_silu \
         hard_swish hard_tanh hardsigmoid hardswish hardtanh huber_loss hypot index_select inner \
         instance_norm isfinite isinf isnan kl_div l1_loss layer_norm le leaky_relu left_shift less \
         less_equal linear log log10 log1p log2 log_sigmoid log_softmax logaddexp logical_and \
         logical_not logical_or logical_xor logistic logsigmoid logsumexp lt matmul max max_pool2d \
         maximum mean min minimum mish mm mod moveaxis movedim mse_loss mul multiply mv narrow ne neg \
-        negative nextafter nll_loss norm not_equal one_hot outer pad permute permute_dims pow power \
+        negative nextafter norm not_equal one_hot outer pad permute permute_dims pow power \
         prelu prod ravel reciprocal relu relu6 remainder repeat repeat_interleave reshape rms_norm \
         roll round rsqrt scaled_dot_product_attention scatter_add searchsorted segment_sum selu \
         sigmoid sign signbit silu sin sinh smooth_l1_loss softmax softplus softsign sort split sqrt \

@@ -60,7 +60,7 @@ impl Directory {
     }
 
     /// Makes the folder this process's own, as long as this value or a clone of it lasts; an error that
-    /// names the other process if one trains in it. [`fit`](super::fit) does so; whoever writes
+    /// names the other process if one trains in it. [`Trainer::fit`](super::Trainer::fit) does so; whoever writes
     /// beside it (metrics) should before.
     pub fn claim(&self) -> Result<()> {
         let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
