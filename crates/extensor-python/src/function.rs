@@ -209,7 +209,7 @@ impl Function {
         given.resize(names.len(), None);
         for (name, object) in kwargs.into_iter().flatten() {
             let name = name.cast::<PyString>()?.to_string();
-            let Some(at) = place(names, &name) else {
+            let Some(at) = position_of(names, &name) else {
                 let known = names.join(", ");
                 let text = format!("{} has no argument {name:?}; it has {known}", record.name);
                 return Err(PyTypeError::new_err(text));
