@@ -210,7 +210,7 @@ pub enum Error {
         got: String,
     },
     /// A call by name with a parameter that the operation does not have.
-    #[error("{op} has no parameter {parameter:?}; it has {known}")]
+    #[error("{op}: has no parameter {parameter:?}; it has {known}")]
     UnknownParameter {
         /// The operation.
         op: &'static str,

@@ -209,7 +209,7 @@ fn refused() -> Vec<(Result<Tensor>, &'static str)> {
         (call("exp", &[], Params::new()), "exp: got inputs (0 tensors), expected (x)"),
         (
             call("exp", &[&vector], Params::new().with("base", 2)),
-            "exp has no parameter \"base\"; it has none",
+            "exp: has no parameter \"base\"; it has none",
         ),
         (
             call("clip", &[&vector], Params::new().with("min", "low")),
