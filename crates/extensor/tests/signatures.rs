@@ -61,7 +61,10 @@ fn options(of: &str) -> Vec<String> {
 
 /// What is wrong with a record, given what its function takes.
 fn disagreement(record: &Record, taken: &[(String, String)]) -> Result<(), String> {
-    let together: Vec<String> = taken.iter().flat_map(|(_, of)| options(of)).collect();
+    // What an argument with options says by itself has its name: `axis: impl Into<Over>`.
+    let with_options = taken.iter().filter(|(_, of)| !options(of).is_empty());
+    let together: Vec<String> =
+        with_options.flat_map(|(name, of)| [options(of), vec![name.clone()]].concat()).collect();
     let mut rest = taken.iter().filter(|(_, of)| options(of).is_empty());
     for argument in record.backward.unwrap().arguments {
         let name = argument.name;
