@@ -131,7 +131,7 @@ fn a_wrong_element_is_named_with_both_values_and_the_plateau_in_one_screen() {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     assert!(text.contains("a plateau"), "{text}");
-    assert!(text.contains("analytic = 1.001000 × numeric"), "{text}");
+    assert!(text.contains("wrong at 1 of 12 elements of angle"), "{text}");
     assert!(text.lines().count() <= 24, "{text}");
 }
 
@@ -139,7 +139,7 @@ fn a_wrong_element_is_named_with_both_values_and_the_plateau_in_one_screen() {
 fn a_swapped_sign_is_called_one() {
     let back: Pull = |grad, x| Ok(vec![negate(&sin_backward(grad, &x[0])?)?]);
     let text = report(sin, back, &points(4), &Options::default()).to_string();
-    assert!(text.contains("a swapped sign"), "{text}");
+    assert!(text.contains("the sign is swapped"), "{text}");
 }
 
 #[test]
@@ -306,7 +306,9 @@ fn large_inputs_are_checked_by_projection_which_catches_a_percent() {
     assert!(right.passed() && right.checked == 3, "{right}");
     let percent: Pull = |grad, x| Ok(vec![multiply(&sin_backward(grad, &x[0])?, &tensor(1.01))?]);
     let wrong = report(sin, percent, &x, &Options::default());
-    assert!(wrong.to_string().contains("a random direction through input 0"), "{wrong}");
+    // What the directions found is then looked for among the elements.
+    assert_eq!(wrong.mode, Mode::Fast);
+    assert!(wrong.to_string().contains("off by a constant factor 1.01 everywhere"), "{wrong}");
 }
 
 #[test]

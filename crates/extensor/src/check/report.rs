@@ -299,7 +299,10 @@ impl fmt::Display for Problem {
             Problem::Forward { difference } => {
                 write!(f, "the function is not what it is in f64 on the same inputs: {difference}")
             }
-            Problem::Wrong { places, .. } => write!(f, "WRONG GRADIENT at {places} places or more"),
+            Problem::Wrong { places, .. } => {
+                let s = if *places == 1 { "" } else { "s" };
+                write!(f, "WRONG GRADIENT at {places} place{s} or more")
+            }
             Problem::Unresolved { accuracy } => write!(
                 f,
                 "the gradient is not confirmed: differences are only accurate to {accuracy:.1e}"
