@@ -1,6 +1,6 @@
 //! Checking what automatic differentiation makes of a function.
 
-use super::gradient::check_pair;
+use super::gradient::diagnosed;
 use super::options::{Mode, Options};
 use super::prepare::random_like;
 use super::report::{Problem, Report};
@@ -64,7 +64,7 @@ pub fn check_grad<A: Tree, B: Tree>(
         let (_, pullback) = vjp(flat, &x.to_vec())?;
         pullback.call_once(&grads.to_vec())
     };
-    let mut report = check_pair(&forward, &pull, &inputs, &options)?;
+    let mut report = diagnosed(&forward, &pull, &inputs, &options)?;
     if !report.passed() {
         return Ok(report);
     }
@@ -116,7 +116,7 @@ pub fn check_grad<A: Tree, B: Tree>(
         };
         let name = format!("the gradient of {}", options.name);
         let options = Options { name, mode: Mode::Fast, cotangent: None, ..options };
-        let found = check_pair(&gradient, &second, &inputs, &options)?;
+        let found = diagnosed(&gradient, &second, &inputs, &options)?;
         if !found.passed() {
             return Ok(found);
         }

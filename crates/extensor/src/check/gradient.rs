@@ -100,7 +100,7 @@ pub fn check_gradient(
 ) -> Result<Report> {
     let many = |x: &[Tensor]| Ok(vec![f(x)?]);
     let pullback = |grads: &[Tensor], x: &[Tensor]| f_backward(&grads[0], x);
-    check_pair(&many, &pullback, inputs, options)
+    diagnosed(&many, &pullback, inputs, options)
 }
 
 /// Panics, at the caller's line, with the [`Report`] of [`check_gradient`] unless it passes.
@@ -154,15 +154,36 @@ pub fn check_gradients(
     inputs: &[Tensor],
     options: &Options,
 ) -> Result<Report> {
-    check_pair(&f, &f_backward, inputs, options)
+    diagnosed(&f, &f_backward, inputs, options)
 }
 
-/// [`check_gradients`], as one function for all functions.
+/// [`check_gradients`], as one function for all functions: for somebody who wants to know what is wrong.
+pub(super) fn diagnosed(
+    f: Function,
+    f_backward: Pullback,
+    inputs: &[Tensor],
+    options: &Options,
+) -> Result<Report> {
+    check(f, f_backward, inputs, options, true)
+}
+
+/// Likewise, for a suite that wants to know whether something is: without a search for elements where a
+/// direction is wrong, and without a diagnosis.
 pub(crate) fn check_pair(
     f: Function,
     f_backward: Pullback,
     inputs: &[Tensor],
     options: &Options,
+) -> Result<Report> {
+    check(f, f_backward, inputs, options, false)
+}
+
+fn check(
+    f: Function,
+    f_backward: Pullback,
+    inputs: &[Tensor],
+    options: &Options,
+    diagnose: bool,
 ) -> Result<Report> {
     let wrt = wrt(inputs, options)?;
     let elements: usize = wrt.iter().map(|&i| inputs[i].len()).sum();
@@ -232,17 +253,18 @@ pub(crate) fn check_pair(
         }
     }
 
-    let check = Check { subject, analytic, tolerance, eps, options, inputs };
+    let keep = diagnose || options.record;
+    let check = Check { subject, analytic, tolerance, eps, options, inputs, keep };
     match mode {
         Mode::Fast => {
             check.directions(&mut report)?;
-            if matches!(report.problem, Some(Problem::Wrong { .. })) {
+            if diagnose && matches!(report.problem, Some(Problem::Wrong { .. })) {
                 check.locate(&mut report)?;
             }
         }
         _ => check.elements(&mut report)?,
     }
-    if matches!(report.problem, Some(Problem::Wrong { .. })) {
+    if diagnose && matches!(report.problem, Some(Problem::Wrong { .. })) {
         let argument = |&input: &usize| Argument {
             name: options.input_name(input),
             shape: inputs[input].shape().to_vec(),

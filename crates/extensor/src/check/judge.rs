@@ -19,6 +19,8 @@ pub(super) struct Check<'a> {
     pub eps: f64,
     pub options: &'a Options,
     pub inputs: &'a [Tensor],
+    /// Whether every comparison is kept, for a diagnosis or because it was asked for.
+    pub keep: bool,
 }
 
 /// What a closer look at a place found.
@@ -228,7 +230,9 @@ impl Check<'_> {
                 number,
                 moved,
             };
-            record.all.push(suspect.comparison.clone());
+            if self.keep {
+                record.all.push(suspect.comparison.clone());
+            }
             if suspect.comparison.ratio() > 1.0 || suspect.comparison.ratio().is_nan() {
                 suspects.push(suspect);
                 continue;
