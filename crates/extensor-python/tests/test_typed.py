@@ -9,11 +9,10 @@ import sys
 
 import pytest
 
-import extensor as ex
-
 pytest.importorskip("mypy")
 HERE = pathlib.Path(__file__).parent
-PACKAGE = pathlib.Path(ex.__file__).parent
+# Not what is installed: beside it lie other packages' sources, which mypy would take for this one's.
+SOURCES = HERE.parent / "python"
 
 
 def mypy(*arguments, cwd=None):
@@ -33,7 +32,7 @@ def test_the_program_that_uses_the_whole_package_runs():
 
 
 def test_the_packages_own_sources_are_strictly_typed(tmp_path):
-    packages = [PACKAGE, PACKAGE.parent / "pytest_extensor"]
+    packages = [SOURCES / "extensor", SOURCES / "pytest_extensor"]
     found = mypy("mypy", "--strict", "--cache-dir", tmp_path / "cache", *packages, cwd=tmp_path)
     assert found.returncode == 0, found.stdout
 

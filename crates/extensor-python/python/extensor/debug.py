@@ -22,7 +22,7 @@ def finite(f: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     >>> ex.debug.finite(lambda x: ex.sum(ex.log(x)), ex.asarray([4.0, 0.0]))
     Traceback (most recent call last):
         ...
-    FloatingPointError: log: its output is -inf at [1], of finite inputs
+    FloatingPointError: log: its output is -inf at [1], from finite inputs
     >>> ex.debug.finite(ex.exp, ex.asarray(0.0))
     Tensor(1.0, dtype=float64)
     """
