@@ -12,6 +12,10 @@ import pytest
 
 PAGES = Path(__file__).resolve().parents[3] / "docs" / "book" / "pages"
 
+# A page shows what a reader at a terminal of the usual width sees. These tell the programs that a block starts
+# (pytest, above all) to print something else: longer lines where `CI` is set, colours, another width.
+SAYS_HOW_TO_PRINT = ("CI", "BUILD_NUMBER", "COLUMNS", "FORCE_COLOR", "PY_COLORS", "PYTEST_ADDOPTS")
+
 
 def blocks(page):
     """(line of the opening fence, language, attributes, text) of every fenced block of a page."""
@@ -78,6 +82,8 @@ def pages():
 @pytest.mark.parametrize("page", pages())
 def test_what_a_page_says_python_prints_is_what_it_prints(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    for name in SAYS_HOW_TO_PRINT:
+        monkeypatch.delenv(name, raising=False)
     found = blocks((PAGES / page).read_text("utf-8"))
     namespace = {"__name__": "__main__"}
     missing = set()
