@@ -7,21 +7,34 @@
 use crate::map::{Block, Formula, Formulas};
 use crate::math::{Float, TrigConstants};
 use crate::native::{Compute, Native};
-use crate::number::{Lane, Real};
-use crate::program::{Binary, Compare, Instruction, Program, Unary, unary_functions};
+use crate::number::{Lane, Real, functions};
+use crate::program::{Binary, Compare, Instruction, Narrow, Program, Unary, needed};
 use crate::view::View;
 use crate::walk::{Layout, Reader, Room, Walk};
+use half::{bf16, f16};
 
 /// What programs are computed in: `f32` and `f64`.
 pub trait Machine: Real<Mask = bool> + Float + TrigConstants + Native {
     /// Runs an instruction that is not a variable on slices of equal length.
     fn instruction(instruction: &Instruction, operands: [&[Self]; 3], out: &mut [Self]);
+    /// From `f32`, exactly.
+    fn from_single(from: &[f32], to: &mut [Self]);
+    /// The nearest `f32`.
+    fn to_single(from: &[Self], to: &mut [f32]);
+    /// From `f64`, rounded.
+    fn from_double(from: &[f64], to: &mut [Self]);
+    /// As `f64`, exactly.
+    fn to_double(from: &[Self], to: &mut [f64]);
+    /// The numbers themselves, if they are `f32`.
+    fn as_single(values: &[Self]) -> Option<&[f32]>;
+    /// The numbers themselves, if they are `f64`.
+    fn as_double(values: &[Self]) -> Option<&[f64]>;
 }
 
 /// Elements that an instruction is done for at a time.
-const BLOCK: usize = 512;
+pub(crate) const BLOCK: usize = 512;
 /// Elements that one thread takes at a time.
-const CHUNK: usize = 16 * 1024;
+pub(crate) const CHUNK: usize = 16 * 1024;
 
 /// `out[i] = program(inputs[0][i], …)` over arrays of one shape, in row-major order.
 ///
@@ -38,7 +51,7 @@ where
     if out.is_empty() {
         return;
     }
-    let plan = Plan::new(program);
+    let plan = Plan::new(&program.instructions, &[program.result]);
     let layouts: Vec<Layout<'_>> = inputs.iter().map(View::layout).collect();
     let walk = Walk::new(out.len(), BLOCK, &layouts).in_chunks(CHUNK);
     let readers: Vec<Reader<'_, T>> =
@@ -66,40 +79,41 @@ where
                 }
                 slots[action.to] = to;
             }
-            T::narrow(&slots[plan.result][..len], out);
+            T::narrow(&slots[plan.results[0]][..len], out);
         }
     });
 }
 
 /// Which instruction runs when, and where its result goes: a slot is used again when nothing needs
 /// what is in it.
-struct Plan {
-    actions: Vec<Action>,
-    slots: usize,
-    result: usize,
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub actions: Vec<Action>,
+    pub slots: usize,
+    /// The slots in which the results are at the end.
+    pub results: Vec<usize>,
 }
 
-struct Action {
-    instruction: Instruction,
+#[derive(Clone, Debug)]
+pub(crate) struct Action {
+    pub instruction: Instruction,
     /// The slots of what it is computed from; none has number `usize::MAX`.
-    from: [usize; 3],
-    to: usize,
+    pub from: [usize; 3],
+    pub to: usize,
 }
 
 impl Plan {
-    fn new(program: &Program) -> Plan {
-        let needed = program.needed(false);
-        let mut last = vec![0; program.instructions.len()];
-        for (k, instruction) in program.instructions.iter().enumerate().filter(|(k, _)| needed[*k])
-        {
+    pub fn new(instructions: &[Instruction], results: &[usize]) -> Plan {
+        let needed = needed(instructions, results, false);
+        let mut last = vec![0; instructions.len()];
+        for (k, instruction) in instructions.iter().enumerate().filter(|(k, _)| needed[*k]) {
             instruction.operands().for_each(|operand| last[operand] = k);
         }
-        last[program.result] = usize::MAX;
+        results.iter().for_each(|&result| last[result] = usize::MAX);
         let (mut free, mut slots) = (Vec::new(), 0);
-        let mut slot_of = vec![usize::MAX; program.instructions.len()];
+        let mut slot_of = vec![usize::MAX; instructions.len()];
         let mut actions = Vec::new();
-        for (k, instruction) in program.instructions.iter().enumerate().filter(|(k, _)| needed[*k])
-        {
+        for (k, instruction) in instructions.iter().enumerate().filter(|(k, _)| needed[*k]) {
             // Not yet free: a loop must not write what it reads.
             let to = free.pop().unwrap_or_else(|| {
                 slots += 1;
@@ -119,13 +133,14 @@ impl Plan {
                 }
             }
         }
-        Plan { actions, slots, result: slot_of[program.result] }
+        Plan { actions, slots, results: results.iter().map(|&result| slot_of[result]).collect() }
     }
 }
 
 /// Makes a formula of one expression and runs it.
 macro_rules! formula {
     ($t:ty, $out:ident, [$($x:ident = $value:expr),*] => $result:expr $(, trig $trig:expr)? $(, with $field:ident: $of:ty = $given:expr)?) => {{
+        #[derive(Clone)]
         struct Expression { $($field: $of)? }
         impl Formula<{ 0 $(+ formula!(@one $x))* }> for Expression {
             $(const TRIG: bool = $trig;)?
@@ -154,7 +169,7 @@ fn mask<R: Real>(truth: R) -> R::Mask {
 }
 
 macro_rules! machine {
-    ($($t:ty),*) => {$(
+    ($($t:tt),*) => {$(
         impl Machine for $t {
             fn instruction(instruction: &Instruction, [a, b, c]: [&[$t]; 3], out: &mut [$t]) {
                 match *instruction {
@@ -191,28 +206,73 @@ macro_rules! machine {
                         formula!($t, out, [x = a, n = b, q = c] => x.power_times(n, q, less), with less: u8 = less)
                     }
                     Instruction::Like(..) => out.copy_from_slice(a),
+                    Instruction::Round(Narrow::F16, _) => rounded::<f16, $t>(a, out),
+                    Instruction::Round(Narrow::BF16, _) => rounded::<bf16, $t>(a, out),
                 }
             }
+            fn from_single(from: &[f32], to: &mut [$t]) {
+                from.iter().zip(to).for_each(|(from, to)| *to = *from as $t);
+            }
+            fn to_single(from: &[$t], to: &mut [f32]) {
+                from.iter().zip(to).for_each(|(from, to)| *to = *from as f32);
+            }
+            fn from_double(from: &[f64], to: &mut [$t]) {
+                from.iter().zip(to).for_each(|(from, to)| *to = *from as $t);
+            }
+            fn to_double(from: &[$t], to: &mut [f64]) {
+                from.iter().zip(to).for_each(|(from, to)| *to = *from as f64);
+            }
+            machine!(@as $t);
         }
     )*};
+    (@as f32) => {
+        fn as_single(values: &[f32]) -> Option<&[f32]> {
+            Some(values)
+        }
+        fn as_double(_: &[f32]) -> Option<&[f64]> {
+            None
+        }
+    };
+    (@as f64) => {
+        fn as_single(_: &[f64]) -> Option<&[f32]> {
+            None
+        }
+        fn as_double(values: &[f64]) -> Option<&[f64]> {
+            Some(values)
+        }
+    };
 }
 machine!(f32, f64);
 
+/// The nearest numbers of 16 bits.
+fn rounded<T: Compute<Wide = f32>, W: Machine>(from: &[W], to: &mut [W]) {
+    let (mut wide, mut narrow) = ([0.0; BLOCK], [T::ZERO; BLOCK]);
+    for (from, to) in from.chunks(BLOCK).zip(to.chunks_mut(BLOCK)) {
+        let (wide, narrow) = (&mut wide[..from.len()], &mut narrow[..from.len()]);
+        W::to_single(from, wide);
+        T::narrow(wide, narrow);
+        T::widen(narrow, wide);
+        W::from_single(wide, to);
+    }
+}
+
 macro_rules! unary_match {
-    ($t:ty, $f:ident, $a:ident, $out:ident; $($name:ident $method:ident),*) => {
+    ($t:ty, $f:ident, $a:ident, $out:ident; $([$kind:ident] $doc:literal $name:ident $method:ident;)*) => {
         match $f {
             Unary::Negate => formula!($t, $out, [x = $a] => -x),
-            $(Unary::$name => formula!($t, $out, [x = $a] => x.$method(),
-                trig matches!(Unary::$name, Unary::Sin | Unary::Cos | Unary::Tan)),)*
+            Unary::Abs => formula!($t, $out, [x = $a] => x.abs()),
+            $(Unary::$name => formula!($t, $out, [x = $a] => x.$method(), trig unary_match!(@ $kind)),)*
         }
     };
+    (@ trig) => { true };
+    (@ $kind:ident) => { false };
 }
 
 fn unary_of<T: Machine>(f: Unary, a: &[T], out: &mut [T])
 where
     Lane<T>: Real,
 {
-    unary_functions!(unary_match T, f, a, out;)
+    functions!(unary_match T, f, a, out;)
 }
 
 fn binary_of<T: Machine>(f: Binary, a: &[T], b: &[T], out: &mut [T])

@@ -3,6 +3,7 @@
 //! This crate knows slices, shapes and strides. It must not know what a tensor, an operation or a
 //! derivative is. SIMD, threads and every `unsafe` of the CPU live here.
 
+pub mod arena;
 mod array;
 pub mod attention;
 pub mod bits;
@@ -10,6 +11,7 @@ pub mod buffer;
 pub mod cast;
 pub mod conv;
 pub mod copy;
+pub mod fused;
 pub mod gemm;
 pub mod index;
 pub mod interpret;

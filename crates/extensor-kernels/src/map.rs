@@ -16,9 +16,10 @@ use crate::view::View;
 use crate::walk::{Reader, Room, Walk};
 use std::mem::MaybeUninit;
 use std::num::Wrapping;
+use std::sync::Arc;
 
 /// A real function of `N` variables.
-pub trait Formula<const N: usize>: Sync {
+pub trait Formula<const N: usize>: Clone + Send + Sync + 'static {
     /// Whether it contains a sine, cosine or tangent, of its last variable.
     const TRIG: bool = false;
     /// The formula.
@@ -26,36 +27,40 @@ pub trait Formula<const N: usize>: Sync {
 }
 
 /// A function of `N` numbers, whole ones included.
-pub trait NumberFormula<const N: usize>: Sync {
+pub trait NumberFormula<const N: usize>: Clone + Send + Sync + 'static {
     /// The formula.
     fn f<R: Number>(&self, x: [R; N]) -> R;
 }
 
 /// A question about `N` numbers.
-pub trait Predicate<const N: usize>: Sync {
+pub trait Predicate<const N: usize>: Clone + Send + Sync + 'static {
     /// The answer.
     fn f<R: Number>(&self, x: [R; N]) -> R::Mask;
 }
 
 /// A question about a real number.
-pub trait RealPredicate: Sync {
+pub trait RealPredicate: Clone + Send + Sync + 'static {
     /// The answer.
     fn f<R: Real>(&self, x: R) -> R::Mask;
 }
 
 /// Something that can be done to slices of equal length.
-pub trait Block<I, O, const N: usize>: Sync {
+pub trait Block<I, O, const N: usize>: Send + Sync {
     /// Computes `out` from `x`, and writes it past the caches if `past` is given.
     fn run(&self, x: [&[I]; N], out: &mut [O], past: Option<&Stream>);
 }
 
 /// A [`Formula`] as a [`Block`].
+#[derive(Clone)]
 pub struct Formulas<F>(pub F);
 /// A [`NumberFormula`] as a [`Block`].
+#[derive(Clone)]
 pub struct Numbers<F>(pub F);
 /// A [`Predicate`] as a [`Block`].
+#[derive(Clone)]
 pub struct Predicates<F>(pub F);
 /// A [`RealPredicate`] as a [`Block`].
+#[derive(Clone)]
 pub struct RealPredicates<F>(pub F);
 
 struct Loop<'a, I, O, const N: usize, G> {
@@ -259,17 +264,31 @@ impl<T: Real<Mask = bool> + Native, F: RealPredicate> Block<T, u8, 1> for RealPr
 pub trait RealBlock<const N: usize>: Block<f32, f32, N> + Block<f64, f64, N> {
     /// The formula's steps.
     fn program(&self) -> Program;
+    /// The same block, to be kept.
+    fn keep(&self) -> Arc<dyn RealBlock<N>>;
+}
+
+impl<const N: usize> std::fmt::Debug for dyn RealBlock<N> + '_ {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.program().fmt(f)
+    }
 }
 
 impl<F: Formula<N>, const N: usize> RealBlock<N> for Formulas<F> {
     fn program(&self) -> Program {
         Program::of(&self.0)
     }
+    fn keep(&self) -> Arc<dyn RealBlock<N>> {
+        Arc::new(self.clone())
+    }
 }
 
 impl<F: NumberFormula<N>, const N: usize> RealBlock<N> for Numbers<F> {
     fn program(&self) -> Program {
         Program::of_number(&self.0)
+    }
+    fn keep(&self) -> Arc<dyn RealBlock<N>> {
+        Arc::new(self.clone())
     }
 }
 
@@ -279,24 +298,52 @@ macro_rules! blocks_for_all_numbers {
         pub trait NumberBlock<const N: usize>:
             RealBlock<N> $(+ Block<Wrapping<$int>, Wrapping<$int>, N>)*
         {
+            /// The same block, to be kept.
+            fn keep_number(&self) -> Arc<dyn NumberBlock<N>>;
         }
-        impl<B, const N: usize> NumberBlock<N> for B where
-            B: RealBlock<N> $(+ Block<Wrapping<$int>, Wrapping<$int>, N>)*
-        {
+        impl<F: NumberFormula<N>, const N: usize> NumberBlock<N> for Numbers<F> {
+            fn keep_number(&self) -> Arc<dyn NumberBlock<N>> {
+                Arc::new(self.clone())
+            }
         }
 
         /// A block that makes a mask of every number type.
         pub trait MaskBlock<const N: usize>:
             Block<f32, u8, N> + Block<f64, u8, N> $(+ Block<Wrapping<$int>, u8, N>)*
         {
+            /// The question's steps.
+            fn program(&self) -> Program;
+            /// The same block, to be kept.
+            fn keep(&self) -> Arc<dyn MaskBlock<N>>;
         }
-        impl<B, const N: usize> MaskBlock<N> for B where
-            B: Block<f32, u8, N> + Block<f64, u8, N> $(+ Block<Wrapping<$int>, u8, N>)*
-        {
+        impl<F: Predicate<N>, const N: usize> MaskBlock<N> for Predicates<F> {
+            fn program(&self) -> Program {
+                Program::of_question(N, |x| self.0.f(std::array::from_fn(|k| x[k])))
+            }
+            fn keep(&self) -> Arc<dyn MaskBlock<N>> {
+                Arc::new(self.clone())
+            }
         }
     };
 }
 blocks_for_all_numbers!(i8, i16, i32, i64, u8, u16, u32, u64);
+
+/// A block that makes a mask of every float type.
+pub trait RealMaskBlock: Block<f32, u8, 1> + Block<f64, u8, 1> {
+    /// The question's steps.
+    fn program(&self) -> Program;
+    /// The same block, to be kept.
+    fn keep(&self) -> Arc<dyn RealMaskBlock>;
+}
+
+impl<F: RealPredicate> RealMaskBlock for RealPredicates<F> {
+    fn program(&self) -> Program {
+        Program::of_question(1, |x| self.0.f(x[0]))
+    }
+    fn keep(&self) -> Arc<dyn RealMaskBlock> {
+        Arc::new(self.clone())
+    }
+}
 
 /// Elements that one thread takes at a time, at most and at least.
 const CHUNK: usize = 64 * 1024;

@@ -41,6 +41,44 @@ native!(
 
 native!(crate::cast::Truth = crate::cast::Truth::FALSE);
 
+/// Memory as numbers.
+///
+/// # Panics
+/// If it does not lie where such numbers may.
+#[inline]
+pub fn numbers<T: Native>(bytes: &[u8]) -> &[T] {
+    if bytes.is_empty() {
+        return &[];
+    }
+    expect_aligned::<T>(bytes);
+    // SAFETY: aligned (checked), as long as the slice, and every bit pattern is a T (`Native`).
+    unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<T>()) }
+}
+
+/// Memory as numbers to be changed.
+///
+/// # Panics
+/// As [`numbers`] does.
+#[inline]
+pub fn numbers_mut<T: Native>(bytes: &mut [u8]) -> &mut [T] {
+    if bytes.is_empty() {
+        return &mut [];
+    }
+    expect_aligned::<T>(bytes);
+    // SAFETY: as in `numbers`; whatever is written is bytes, since a T has no padding (`Native`).
+    unsafe {
+        std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len() / size_of::<T>())
+    }
+}
+
+#[inline]
+fn expect_aligned<T>(bytes: &[u8]) {
+    assert!(
+        bytes.as_ptr().addr().is_multiple_of(align_of::<T>()),
+        "memory is not aligned for its element type"
+    );
+}
+
 /// A storage type and the type it is computed in: reduced precisions are widened to `f32` and
 /// rounded once at the end, every other type is computed in itself.
 pub trait Compute: Native {

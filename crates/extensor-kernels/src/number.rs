@@ -71,6 +71,97 @@ pub trait Number:
     }
 }
 
+/// Calls a macro with the functions of one real number, of which this is the one list: how a machine
+/// number computes it, what it is, its name as an instruction of a program, and as a method.
+///
+/// `std` has it, or [`math`]; of `trig` there is a second way for small arguments ([`Lane`]); what is
+/// `composed` has a formula of its own in [`Real`].
+macro_rules! functions {
+    ($callback:ident $($argument:tt)*) => {
+        $callback! { $($argument)*
+            [std] "`√x`." Sqrt sqrt;
+            [std] "The integer at or below." Floor floor;
+            [std] "The integer at or above." Ceil ceil;
+            [std] "The nearest integer, ties to even." Round round;
+            [std] "The integer part." Trunc trunc;
+            [math] "`eˣ`." Exp exp;
+            [math] "`eˣ - 1`." Expm1 expm1;
+            [math] "`ln x`." Log log;
+            [math] "`ln(1 + x)`." Log1p log1p;
+            [math] "`log₂ x`." Log2 log2;
+            [math] "`log₁₀ x`." Log10 log10;
+            [trig] "Sine." Sin sin;
+            [trig] "Cosine." Cos cos;
+            [trig] "Tangent." Tan tan;
+            [math] "Inverse sine." Asin asin;
+            [math] "Inverse cosine." Acos acos;
+            [math] "Inverse tangent." Atan atan;
+            [math] "Hyperbolic sine." Sinh sinh;
+            [math] "Hyperbolic cosine." Cosh cosh;
+            [math] "Hyperbolic tangent." Tanh tanh;
+            [math] "Inverse hyperbolic sine." Asinh asinh;
+            [math] "Inverse hyperbolic cosine." Acosh acosh;
+            [math] "Inverse hyperbolic tangent." Atanh atanh;
+            [math] "The error function, `2/√π ∫₀ˣ e^(-t²) dt`." Erf erf;
+            [math] "`1 - erf(x)`." Erfc erfc;
+            [math] "`1 / (1 + e⁻ˣ)`." Sigmoid sigmoid;
+            [math] "`ln(1 + eˣ)`." Softplus softplus;
+            [math] "`x Φ(x)` with the normal distribution function `Φ(x) = erfc(-x/√2) / 2`." Gelu gelu;
+            [math] "Its derivative, `Φ(x) + x Φ′(x)`." GeluSlope gelu_slope;
+            [composed] "`e^(−x²)`, to full precision where the square is large too." Bell bell;
+            [composed] "`e^(−x²/2)`, likewise." WideBell wide_bell;
+        }
+    };
+}
+pub(crate) use functions;
+
+/// The methods of [`Real`] that have no formula there.
+macro_rules! declare {
+    ($([$kind:ident] $doc:literal $name:ident $method:ident;)*) => {
+        $(declare!(@ $kind $doc $method);)*
+    };
+    (@ composed $doc:literal $method:ident) => {};
+    (@ $kind:ident $doc:literal $method:ident) => {
+        #[doc = $doc]
+        fn $method(self) -> Self;
+    };
+}
+
+/// The functions of one machine number.
+macro_rules! machine {
+    ($t:ty; $([$kind:ident] $doc:literal $name:ident $method:ident;)*) => {
+        $(machine!(@ $kind $t, $method);)*
+    };
+    (@ composed $t:ty, $method:ident) => {};
+    (@ std $t:ty, round) => { machine!(@ as round, <$t>::round_ties_even); };
+    (@ std $t:ty, $method:ident) => { machine!(@ as $method, <$t>::$method); };
+    (@ as $method:ident, $function:expr) => {
+        #[inline(always)]
+        fn $method(self) -> Self {
+            $function(self)
+        }
+    };
+    (@ $kind:ident $t:ty, $method:ident) => { machine!(@ as $method, math::$method); };
+}
+
+/// The functions of a machine number in a [`Lane`].
+macro_rules! in_lane {
+    ($([$kind:ident] $doc:literal $name:ident $method:ident;)*) => {
+        $(in_lane!(@ $kind $method);)*
+    };
+    (@ composed $method:ident) => {};
+    (@ trig sin) => { in_lane!(@ as sin, math::sin_lane); };
+    (@ trig cos) => { in_lane!(@ as cos, math::cos_lane); };
+    (@ trig tan) => { in_lane!(@ as tan, math::tan_lane); };
+    (@ as $method:ident, $function:expr) => {
+        #[inline(always)]
+        fn $method(self) -> Self {
+            Lane($function(self.0))
+        }
+    };
+    (@ $kind:ident $method:ident) => { in_lane!(@ as $method, Real::$method); };
+}
+
 /// What formulas over the real numbers are made of.
 pub trait Real: Number + Div<Output = Self> {
     /// `self * b + c`, rounded once.
@@ -81,64 +172,7 @@ pub trait Real: Number + Div<Output = Self> {
     fn atan2(self, x: Self) -> Self;
     /// `√(self² + other²)`, without overflow on the way.
     fn hypot(self, other: Self) -> Self;
-    /// `√x`.
-    fn sqrt(self) -> Self;
-    /// The integer at or below.
-    fn floor(self) -> Self;
-    /// The integer at or above.
-    fn ceil(self) -> Self;
-    /// The nearest integer, ties to even.
-    fn round(self) -> Self;
-    /// The integer part.
-    fn trunc(self) -> Self;
-    /// `eˣ`.
-    fn exp(self) -> Self;
-    /// `eˣ - 1`.
-    fn expm1(self) -> Self;
-    /// `ln x`.
-    fn log(self) -> Self;
-    /// `ln(1 + x)`.
-    fn log1p(self) -> Self;
-    /// `log₂ x`.
-    fn log2(self) -> Self;
-    /// `log₁₀ x`.
-    fn log10(self) -> Self;
-    /// Sine.
-    fn sin(self) -> Self;
-    /// Cosine.
-    fn cos(self) -> Self;
-    /// Tangent.
-    fn tan(self) -> Self;
-    /// Inverse sine.
-    fn asin(self) -> Self;
-    /// Inverse cosine.
-    fn acos(self) -> Self;
-    /// Inverse tangent.
-    fn atan(self) -> Self;
-    /// Hyperbolic sine.
-    fn sinh(self) -> Self;
-    /// Hyperbolic cosine.
-    fn cosh(self) -> Self;
-    /// Hyperbolic tangent.
-    fn tanh(self) -> Self;
-    /// Inverse hyperbolic sine.
-    fn asinh(self) -> Self;
-    /// Inverse hyperbolic cosine.
-    fn acosh(self) -> Self;
-    /// Inverse hyperbolic tangent.
-    fn atanh(self) -> Self;
-    /// The error function, `2/√π ∫₀ˣ e^(-t²) dt`.
-    fn erf(self) -> Self;
-    /// `1 - erf(x)`.
-    fn erfc(self) -> Self;
-    /// `1 / (1 + e⁻ˣ)`.
-    fn sigmoid(self) -> Self;
-    /// `ln(1 + eˣ)`.
-    fn softplus(self) -> Self;
-    /// `x Φ(x)` with the normal distribution function `Φ(x) = erfc(-x/√2) / 2`.
-    fn gelu(self) -> Self;
-    /// Its derivative, `Φ(x) + x Φ′(x)`.
-    fn gelu_slope(self) -> Self;
+    functions!(declare);
     /// Whether it is not a number.
     #[inline(always)]
     fn is_nan(self) -> Self::Mask {
@@ -298,37 +332,9 @@ macro_rules! number_for_float {
             fn hypot(self, other: Self) -> Self {
                 math::hypot(self, other)
             }
-            #[inline(always)]
-            fn sqrt(self) -> Self {
-                <$t>::sqrt(self)
-            }
-            #[inline(always)]
-            fn floor(self) -> Self {
-                <$t>::floor(self)
-            }
-            #[inline(always)]
-            fn ceil(self) -> Self {
-                <$t>::ceil(self)
-            }
-            #[inline(always)]
-            fn round(self) -> Self {
-                <$t>::round_ties_even(self)
-            }
-            #[inline(always)]
-            fn trunc(self) -> Self {
-                <$t>::trunc(self)
-            }
-            number_for_float!(@math exp expm1 log log1p log2 log10 sin cos tan asin acos atan);
-            number_for_float!(@math sinh cosh tanh asinh acosh atanh erf erfc sigmoid softplus);
-            number_for_float!(@math gelu gelu_slope);
+            functions!(machine $t;);
         }
     };
-    (@math $($name:ident)*) => {$(
-        #[inline(always)]
-        fn $name(self) -> Self {
-            math::$name(self)
-        }
-    )*};
 }
 
 number_for_float!(f32);
@@ -397,21 +403,7 @@ macro_rules! lane {
                 Lane(self.0.mul_add(b.0, c.0))
             }
             lane!(@binary Real: copysign atan2 hypot);
-            lane!(@unary Real: sqrt floor ceil round trunc exp expm1 log log1p log2 log10);
-            lane!(@unary Real: asin acos atan sinh cosh tanh asinh acosh atanh erf erfc sigmoid);
-            lane!(@unary Real: softplus gelu gelu_slope);
-            #[inline(always)]
-            fn sin(self) -> Self {
-                Lane(math::sin_lane(self.0))
-            }
-            #[inline(always)]
-            fn cos(self) -> Self {
-                Lane(math::cos_lane(self.0))
-            }
-            #[inline(always)]
-            fn tan(self) -> Self {
-                Lane(math::tan_lane(self.0))
-            }
+            functions!(in_lane);
         }
     };
     (@mask $($name:ident)*) => {$(

@@ -4,6 +4,8 @@
 //! This module must not know where programs come from ([`symbol`](crate::symbol)) nor who runs them
 //! ([`interpret`](crate::interpret)).
 
+use crate::number::functions;
+
 /// An instruction of a program: what is done to the results of earlier instructions, which are named by number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Instruction {
@@ -34,6 +36,16 @@ pub enum Instruction {
     PowerTimes(usize, usize, usize, u8),
     /// The first, which is to be differentiated as the second; see [`Real::like`](crate::number::Real::like).
     Like(usize, usize),
+    /// The nearest number of 16 bits.
+    Round(Narrow, usize),
+}
+
+/// The floats of 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Narrow {
+    F16,
+    BF16,
 }
 
 impl Instruction {
@@ -44,6 +56,7 @@ impl Instruction {
             Instruction::Unary(_, a) | Instruction::Not(a) | Instruction::Like(a, _) => {
                 ([a, 0, 0], 1)
             }
+            Instruction::Round(_, a) => ([a, 0, 0], 1),
             Instruction::Binary(_, a, b) | Instruction::Compare(_, a, b) => ([a, b, 0], 2),
             Instruction::And(a, b) | Instruction::Or(a, b) | Instruction::Capped(a, b, _) => {
                 ([a, b, 0], 2)
@@ -72,36 +85,25 @@ impl Instruction {
                 Instruction::PowerTimes(n(a), n(b), n(c), less)
             }
             Instruction::Like(a, b) => Instruction::Like(n(a), n(b)),
+            Instruction::Round(to, a) => Instruction::Round(to, n(a)),
         }
     }
 }
 
-/// Calls a macro with the functions of one number: the one list of them.
-macro_rules! unary_functions {
-    ($callback:ident $($argument:tt)*) => {
-        $callback! { $($argument)*
-            Abs abs, Sqrt sqrt, Floor floor, Ceil ceil, Round round, Trunc trunc, Exp exp,
-            Expm1 expm1, Log log, Log1p log1p, Log2 log2, Log10 log10, Sin sin, Cos cos, Tan tan,
-            Asin asin, Acos acos, Atan atan, Sinh sinh, Cosh cosh, Tanh tanh, Asinh asinh,
-            Acosh acosh, Atanh atanh, Erf erf, Erfc erfc, Sigmoid sigmoid, Softplus softplus,
-            Gelu gelu, GeluSlope gelu_slope, Bell bell, WideBell wide_bell
-        }
-    };
-}
-pub(crate) use unary_functions;
-
 macro_rules! unary_enum {
-    ($($name:ident $method:ident),*) => {
+    ($([$kind:ident] $doc:literal $name:ident $method:ident;)*) => {
         /// Functions of one number; see [`Real`](crate::number::Real).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[allow(missing_docs)]
         pub enum Unary {
+            /// `-x`.
             Negate,
-            $($name),*
+            /// `|x|`.
+            Abs,
+            $(#[doc = $doc] $name,)*
         }
     };
 }
-unary_functions!(unary_enum);
+functions!(unary_enum);
 
 /// Functions of two numbers; see [`Number`](crate::number::Number).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,26 +145,41 @@ pub struct Program {
     pub result: usize,
 }
 
-impl Program {
-    /// Whether each instruction is needed for the result; `differentiable`: or for its derivatives.
-    pub(crate) fn needed(&self, differentiable: bool) -> Vec<bool> {
-        let mut needed = vec![false; self.instructions.len()];
-        needed[self.result] = true;
-        for k in (0..self.instructions.len()).rev() {
-            if !needed[k] {
-                continue;
-            }
-            self.instructions[k].operands().for_each(|operand| needed[operand] = true);
-            if let (Instruction::Like(_, smooth), true) = (self.instructions[k], differentiable) {
-                needed[smooth] = true;
-            }
-        }
-        needed
-    }
+/// The instructions of several formulas of the same variables.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bundle {
+    /// How many variables there are.
+    pub variables: usize,
+    /// The instructions; the variables come first.
+    pub instructions: Vec<Instruction>,
+    /// Those that give the results.
+    pub results: Vec<usize>,
+}
 
+/// Whether each instruction is needed for the results; `differentiable`: or for their derivatives.
+pub(crate) fn needed(
+    instructions: &[Instruction],
+    results: &[usize],
+    differentiable: bool,
+) -> Vec<bool> {
+    let mut needed = vec![false; instructions.len()];
+    results.iter().for_each(|&result| needed[result] = true);
+    for k in (0..instructions.len()).rev() {
+        if !needed[k] {
+            continue;
+        }
+        instructions[k].operands().for_each(|operand| needed[operand] = true);
+        if let (Instruction::Like(_, smooth), true) = (instructions[k], differentiable) {
+            needed[smooth] = true;
+        }
+    }
+    needed
+}
+
+impl Program {
     /// Without the instructions that neither the result nor its derivatives need.
     pub(crate) fn tidy(self) -> Program {
-        let needed = self.needed(true);
+        let needed = needed(&self.instructions, &[self.result], true);
         let mut numbers = vec![usize::MAX; self.instructions.len()];
         let mut instructions = Vec::with_capacity(self.instructions.len());
         for (k, instruction) in self.instructions.iter().enumerate() {

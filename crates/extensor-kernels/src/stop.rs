@@ -136,6 +136,12 @@ pub(crate) fn raise(stop: Stop) -> ! {
     resume_unwind(Box::new(stop))
 }
 
+/// Ends what this thread is at for want of so many bytes.
+#[cold]
+pub(crate) fn no_memory(bytes: usize) -> ! {
+    raise(Stop::NoMemory(bytes))
+}
+
 /// Runs `f`; what stopped it, if something did. A panic goes on.
 #[inline]
 pub fn caught<R>(f: impl FnOnce() -> R) -> Result<R, Stop> {

@@ -4,8 +4,8 @@
 //! know what the instructions are used for.
 
 use crate::map::{Formula, NumberFormula};
-use crate::number::{Number, Real};
-use crate::program::{Binary, Compare, Instruction, Program, Unary};
+use crate::number::{Number, Real, functions};
+use crate::program::{Binary, Bundle, Compare, Instruction, Narrow, Program, Unary};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
@@ -23,11 +23,26 @@ impl Program {
 
     /// The instructions of a function of any number of symbols, which must not itself record a program.
     pub fn record(variables: usize, formula: impl FnOnce(&[Symbol]) -> Symbol) -> Program {
+        let Bundle { instructions, results, .. } =
+            Bundle::record(variables, |symbols| vec![formula(symbols)]);
+        Program { variables, instructions, result: results[0] }.tidy()
+    }
+
+    /// The instructions of a question, whose answer is 1 for yes and 0 for no.
+    pub fn of_question(variables: usize, question: impl FnOnce(&[Symbol]) -> Answer) -> Program {
+        Program::record(variables, |symbols| Symbol(question(symbols).0))
+    }
+}
+
+impl Bundle {
+    /// The instructions of a function with several results of any number of symbols, which must not
+    /// itself record a program. What two results have in common is there once.
+    pub fn record(variables: usize, formulas: impl FnOnce(&[Symbol]) -> Vec<Symbol>) -> Bundle {
         RECORDER.with(|recorder| *recorder.borrow_mut() = Recorder::default());
         let symbols: Vec<Symbol> = (0..variables).map(|k| push(Instruction::Variable(k))).collect();
-        let result = formula(&symbols).0;
+        let results = formulas(&symbols).into_iter().map(|result| result.0).collect();
         let instructions = RECORDER.with(RefCell::take).instructions;
-        Program { variables, instructions, result }.tidy()
+        Bundle { variables, instructions, results }
     }
 }
 
@@ -94,6 +109,7 @@ fn key(instruction: &Instruction) -> [u64; 4] {
         Instruction::Capped(_, _, limit) => [10, a, b, limit.to_bits()],
         Instruction::Like(_, smooth) => [11, a, smooth as u64, c],
         Instruction::PowerTimes(_, _, _, less) => [12 | u64::from(less) << 8, a, b, c],
+        Instruction::Round(to, _) => [13 | (to as u64) << 8, a, b, c],
     }
 }
 
@@ -109,6 +125,11 @@ impl Symbol {
     /// The instruction once more, with these symbols for the results of the instructions that it uses.
     pub fn repeat(instruction: &Instruction, results: &[Symbol]) -> Symbol {
         push(instruction.renumbered(|operand| results[operand].0))
+    }
+
+    /// The nearest number of 16 bits.
+    pub fn round_to(self, narrow: Narrow) -> Symbol {
+        push(Instruction::Round(narrow, self.0))
     }
 
     /// The symbol as the answer to the question that it came from.
@@ -176,9 +197,13 @@ macro_rules! methods {
             push(Instruction::Binary(Binary::$what, self.0, other.0))
         }
     )*};
-    (unary: $($name:ident $what:ident),*) => {$(
-        fn $name(self) -> Symbol {
-            push(Instruction::Unary(Unary::$what, self.0))
+}
+
+/// The functions of one number, each an instruction.
+macro_rules! unary {
+    ($([$kind:ident] $doc:literal $name:ident $method:ident;)*) => {$(
+        fn $method(self) -> Symbol {
+            push(Instruction::Unary(Unary::$name, self.0))
         }
     )*};
 }
@@ -192,7 +217,9 @@ impl Number for Symbol {
         push(Instruction::Select(mask.0, a.0, b.0))
     }
     methods!(compare: eq Equal, lt Less, le LessEqual);
-    methods!(unary: abs Abs);
+    fn abs(self) -> Symbol {
+        push(Instruction::Unary(Unary::Abs, self.0))
+    }
     fn sign(self) -> Symbol {
         let (zero, one) = (self.lit(0.0), self.lit(1.0));
         let above = Symbol::select(zero.lt(self), one, zero);
@@ -219,18 +246,14 @@ impl Real for Symbol {
         push(Instruction::Like(self.0, smooth().0))
     }
     methods!(binary: copysign CopySign, atan2 Atan2, hypot Hypot, times Times, nan_or NanOr);
-    methods!(unary: sqrt Sqrt, floor Floor, ceil Ceil, round Round, trunc Trunc, exp Exp);
-    methods!(unary: expm1 Expm1, log Log, log1p Log1p, log2 Log2, log10 Log10, sin Sin, cos Cos);
-    methods!(unary: tan Tan, asin Asin, acos Acos, atan Atan, sinh Sinh, cosh Cosh, tanh Tanh);
-    methods!(unary: asinh Asinh, acosh Acosh, atanh Atanh, erf Erf, erfc Erfc, sigmoid Sigmoid);
-    methods!(unary: softplus Softplus, gelu Gelu, gelu_slope GeluSlope, bell Bell);
-    methods!(unary: wide_bell WideBell);
+    functions!(unary);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[derive(Clone)]
     struct Hypotenuse;
     impl Formula<2> for Hypotenuse {
         fn f<R: Real>(&self, [a, b]: [R; 2]) -> R {

@@ -15,24 +15,34 @@ use crate::native::{Compute, Native};
 use crate::number::Real;
 use crate::par::{Shared, parallel_for, share};
 use crate::view::{Gather, View};
+use std::sync::Arc;
 
 /// What becomes of one element of a parameter and of its `S` slots.
-pub trait Rule<const S: usize>: Sync {
+pub trait Rule<const S: usize>: Clone + Send + Sync + 'static {
     /// The new parameter and slots, from the old ones and the gradient.
     fn step<R: Real>(&self, parameter: R, gradient: R, slots: [R; S]) -> (R, [R; S]);
 }
 
 /// Something that can be done to slices of equal length.
-pub trait Update<W, const S: usize>: Sync {
+pub trait Update<W, const S: usize>: Send + Sync {
     /// Changes the parameters and slots, given gradients that are multiplied by `scale` first.
     fn run(&self, parameter: &mut [W], gradient: &[W], scale: f64, slots: [&mut [W]; S]);
 }
 
 /// An update for every type that is computed in.
-pub trait RealUpdate<const S: usize>: Update<f32, S> + Update<f64, S> {}
-impl<F: Update<f32, S> + Update<f64, S>, const S: usize> RealUpdate<S> for F {}
+pub trait RealUpdate<const S: usize>: Update<f32, S> + Update<f64, S> {
+    /// The same update, to be kept.
+    fn keep(&self) -> Arc<dyn RealUpdate<S>>;
+}
+
+impl<F: Rule<S>, const S: usize> RealUpdate<S> for Rules<F> {
+    fn keep(&self) -> Arc<dyn RealUpdate<S>> {
+        Arc::new(self.clone())
+    }
+}
 
 /// A [`Rule`] as an [`Update`].
+#[derive(Clone)]
 pub struct Rules<F>(pub F);
 
 struct Loop<'a, W, F, const S: usize> {

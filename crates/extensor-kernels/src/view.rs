@@ -1,7 +1,9 @@
 //! A strided view of a slice, and how it is walked over in row-major order.
 
 use crate::native::Native;
+use crate::par::{parallel_for, share};
 use smallvec::SmallVec;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Numbers of a slice seen as an array: element `[i, j, …]` is
 /// `data[offset + i * strides[0] + j * strides[1] + …]`.
@@ -72,6 +74,31 @@ impl<'a, T> View<'a, T> {
         }
         Some(&self.data[self.offset..self.offset + expected as usize])
     }
+}
+
+/// Whether any element is such.
+pub fn any<T: Native>(x: View<'_, T>, such: impl Fn(T) -> bool + Sync) -> bool {
+    const BLOCK: usize = 256;
+    let all = Gather::new(&x);
+    if let Some(value) = all.constant() {
+        return such(value);
+    }
+    let len = if x.is_empty() { 0 } else { x.len() };
+    let chunk = share(len, 8 * 1024, 64 * 1024);
+    let found = AtomicBool::new(false);
+    parallel_for(len.div_ceil(chunk), &|t| {
+        let mut room = [T::ZERO; BLOCK];
+        for start in (t * chunk..((t + 1) * chunk).min(len)).step_by(BLOCK) {
+            let part = &mut room[..BLOCK.min(len - start)];
+            all.read(start, part);
+            // A sum has no early exit, and so vectorises.
+            if part.iter().map(|&v| usize::from(such(v))).sum::<usize>() > 0 {
+                found.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
+    });
+    found.into_inner()
 }
 
 /// Whether every element of such a view lies within `len` elements.

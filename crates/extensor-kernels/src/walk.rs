@@ -93,6 +93,12 @@ impl Walk {
         assert_eq!(out.len(), self.len, "walk: a result of another length");
         let past = size_of_val(out) >= stream::FROM && self.tiles.is_some();
         let out = &Shared::new(out);
+        self.tasks(past, &|order| task(&mut Pieces { order, out }));
+    }
+
+    /// Calls `task` with the pieces of which it is to write the results, several calls at a time for
+    /// different ones; `past`: past the caches.
+    pub(crate) fn tasks(&self, past: bool, task: &(dyn Fn(Order<'_>) + Sync)) {
         let chunk = share(self.len, self.chunk / 8, self.chunk);
         let (units, together) = match &self.tiles {
             Some(tiles) => (tiles.count(), (chunk / (tiles.rows * tiles.columns)).max(1)),
@@ -101,7 +107,7 @@ impl Walk {
         let run = |t: usize| {
             let units = t * together..((t + 1) * together).min(units);
             let stream = past.then(Stream::new);
-            task(&mut Pieces { walk: self, out, units, rows: 0..0, tile: Tile::default(), stream });
+            task(Order { walk: self, units, rows: 0..0, tile: Tile::default(), stream });
         };
         match units.div_ceil(together) {
             0 => {}
@@ -212,10 +218,15 @@ struct Tile {
     start: usize,
 }
 
-/// The pieces of one task, one after the other.
+/// The pieces of one task, one after the other, with their parts of the result.
 pub(crate) struct Pieces<'a, O> {
-    walk: &'a Walk,
+    order: Order<'a>,
     out: &'a Shared<O>,
+}
+
+/// The pieces of one task, one after the other. No two tasks have an element in common.
+pub(crate) struct Order<'a> {
+    walk: &'a Walk,
     /// Tiles or pieces to come.
     units: Range<usize>,
     /// Rows of this tile to come.
@@ -238,13 +249,22 @@ impl<'a, O: Native> Pieces<'a, O> {
     /// The next piece, and its part of the result.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(Piece<'_>, &'a mut [O])> {
+        let piece = self.order.next()?;
+        // SAFETY: pieces of different numbers, and rows of tiles, do not overlap, and lie in the result.
+        let out = unsafe { self.out.part(piece.start, piece.start + piece.len) };
+        Some((piece, out))
+    }
+}
+
+impl Order<'_> {
+    /// The next piece.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Piece<'_>> {
         let stream = self.stream.as_ref();
         let Some(tiles) = &self.walk.tiles else {
             let start = self.units.next()? * self.walk.piece;
             let len = self.walk.piece.min(self.walk.len - start);
-            // SAFETY: pieces of different numbers do not overlap, and lie in the result.
-            let out = unsafe { self.out.part(start, start + len) };
-            return Some((Piece { start, len, tile: None, stream }, out));
+            return Some(Piece { start, len, tile: None, stream });
         };
         if self.rows.is_empty() {
             self.tile = tiles.at(self.units.next()?);
@@ -255,9 +275,7 @@ impl<'a, O: Native> Pieces<'a, O> {
         self.rows.start += rows;
         let start = self.tile.start + row * tiles.across.out;
         let len = self.tile.columns * rows;
-        // SAFETY: rows of tiles do not overlap, and lie in the result.
-        let out = unsafe { self.out.part(start, start + len) };
-        Some((Piece { start, len, tile: Some((&self.tile, row)), stream }, out))
+        Some(Piece { start, len, tile: Some((&self.tile, row)), stream })
     }
 }
 
@@ -453,6 +471,7 @@ mod tests {
         (offset, strides)
     }
 
+    #[derive(Clone)]
     struct Difference;
 
     impl NumberFormula<2> for Difference {

@@ -44,6 +44,15 @@ pub(crate) fn watched() -> bool {
     WATCHED.with(Cell::get)
 }
 
+/// An error if there are no numbers to look at yet.
+fn recorded<'a>(mut made: impl Iterator<Item = &'a Tensor>) -> Result<()> {
+    if made.any(Tensor::is_recorded) {
+        Err(Error::Recorded { op: "debug::finite" })
+    } else {
+        Ok(())
+    }
+}
+
 /// Looks at the outputs of a call.
 #[cold]
 pub(crate) fn outputs(
@@ -52,6 +61,7 @@ pub(crate) fn outputs(
     outputs: &[Tensor],
     at: &'static Location<'static>,
 ) -> Result<()> {
+    recorded(outputs.iter())?;
     if !inputs.iter().all(|x| first(x).is_none()) {
         return Ok(());
     }
@@ -71,6 +81,7 @@ pub(crate) fn gradients(
     grads: &[Option<Tensor>],
     at: &'static Location<'static>,
 ) -> Result<()> {
+    recorded(grads.iter().flatten())?;
     if !given.iter().copied().flatten().all(|x| first(x).is_none()) {
         return Ok(());
     }

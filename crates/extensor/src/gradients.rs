@@ -1,35 +1,22 @@
 //! What is done to gradients between their computation and their use: trees in, trees out.
 
 use crate::autodiff::{Path, Tree, leaves, map, map_parameters, parameters};
+use crate::exec::launch_in_place;
+use crate::exec::update::Update;
 use crate::{DType, Error, Result, Tensor, ops};
-use extensor_kernels::native::{Compute, Native};
-use extensor_kernels::number::Real;
-use extensor_kernels::update;
-use half::{bf16, f16};
+use extensor_kernels::update::{RealUpdate, Rules, Sum};
 
 /// `sum + x`, in the memory of `sum` where nobody else looks at it.
 #[track_caller]
 pub(crate) fn add_to(mut sum: Tensor, x: &Tensor) -> Result<Tensor> {
-    let alike = sum.dtype() == x.dtype() && sum.shape() == x.shape() && !crate::debug::watched();
-    let added = alike
-        && !x.is_traced()
-        && match x.dtype() {
-            DType::F32 => add_in_place::<f32>(&mut sum, x),
-            DType::F64 => add_in_place::<f64>(&mut sum, x),
-            DType::F16 => add_in_place::<f16>(&mut sum, x),
-            DType::BF16 => add_in_place::<bf16>(&mut sum, x),
-            _ => false,
-        };
-    if added { Ok(sum) } else { ops::add(&sum, x) }
-}
-
-fn add_in_place<T: Compute<Wide: Real + Native>>(sum: &mut Tensor, x: &Tensor) -> bool {
-    let Some(to) = sum.exclusive_slice::<T>() else {
-        return false;
-    };
-    let target = update::Target { from: None, to };
-    update::update(&update::Rules(update::Sum), target, x.view::<T>(), 1.0, []);
-    true
+    let alike = sum.dtype() == x.dtype() && sum.shape() == x.shape() && x.dtype().is_float();
+    let own = alike && !x.is_traced() && !crate::debug::watched();
+    if !(own && sum.is_contiguous() && sum.is_exclusive()) {
+        return ops::add(&sum, x);
+    }
+    let rule: &dyn RealUpdate<0> = &Rules(Sum);
+    launch_in_place("add", &Update::<_, 0> { rule, scale: 1.0 }, &[x], &mut [&mut sum])?;
+    Ok(sum)
 }
 
 /// The precision that sums over leaves are made in.
@@ -75,7 +62,7 @@ pub fn clip_grad_norm<T: Tree>(grads: &T, max_norm: f64) -> Result<(T, Tensor)> 
     expect_limit("clip_grad_norm", "max_norm", max_norm)?;
     let norm = global_norm(grads)?;
     // The number only decides; what the gradients are scaled by is the tensor.
-    let found = norm.primal().to_f64_vec()[0];
+    let found = norm.primal().plain("clip_grad_norm")?.to_f64_vec()[0];
     if !found.is_finite() || found <= max_norm {
         return Ok((map(grads, |x| Ok(x.clone()))?, norm));
     }

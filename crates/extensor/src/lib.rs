@@ -48,8 +48,10 @@ extern crate self as extensor;
 
 pub mod autodiff;
 pub mod check;
+pub mod compile;
 pub mod data;
 pub mod debug;
+mod exec;
 pub mod gradients;
 pub mod interrupt;
 pub mod io;

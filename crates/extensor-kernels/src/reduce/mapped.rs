@@ -96,6 +96,7 @@ mod tests {
     use crate::number::Real;
     use crate::par::with_threads;
 
+    #[derive(Clone)]
     struct Difference;
 
     impl Formula<2> for Difference {

@@ -25,6 +25,7 @@ const PIECE: usize = super::CHUNK;
 const SHORT: usize = 32;
 
 /// `share` where `x` is the extreme value `y`, 0 elsewhere; NaN where that is NaN.
+#[derive(Clone)]
 struct Chosen;
 
 impl Formula<3> for Chosen {
@@ -36,6 +37,7 @@ impl Formula<3> for Chosen {
 }
 
 /// [`Chosen`] with the same share and extreme value everywhere.
+#[derive(Clone)]
 struct ChosenOf {
     share: f64,
     y: f64,

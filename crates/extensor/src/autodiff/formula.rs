@@ -1,17 +1,17 @@
 //! Formulas of traced tensors: one operation, whose derivative is a formula too.
 
+use crate::exec::launch_one;
+use crate::exec::map::Interpreted;
 use crate::ops::calculus::derivative;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, spec, sum_dtype};
 use crate::ops::pointwise::fitted;
 use crate::ops::record::{Class, Input, Needs, Record};
-use crate::tensor::{broadcast, match_float};
-use crate::{DType, Error, Result, Tensor, ops};
-use extensor_kernels::interpret;
+use crate::tensor::broadcast;
+use crate::{DType, Result, Tensor, ops};
 use extensor_kernels::number::Number;
 use extensor_kernels::program::{Instruction, Program};
 use extensor_kernels::symbol::Symbol;
-use extensor_kernels::view::View;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
@@ -105,14 +105,9 @@ impl Operation for Mapped {
         for x in inputs {
             fitting.push(fitted(op, x, &spec)?);
         }
-        let Spec { shape, dtype } = spec;
-        let wrong = || Error::DType { op, argument: "x", expected: "a float type", got: dtype };
-        Ok(smallvec![match_float!(dtype, T => {
-            Tensor::build(op, shape, dtype, |out: &mut [T]| {
-                let views: SmallVec<[View<'_, T>; 4]> = fitting.iter().map(Tensor::view).collect();
-                interpret::run(&self.program, &views, out);
-            })
-        }, else Err(wrong()))?])
+        let fitting: SmallVec<[&Tensor; 4]> = fitting.iter().collect();
+        let kernel = Interpreted { program: Arc::clone(&self.program) };
+        Ok(smallvec![launch_one(op, &kernel, &fitting, spec)?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let h = call.grad();

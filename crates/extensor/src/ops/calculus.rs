@@ -81,6 +81,7 @@ impl Along<'_> {
                 Some(slopes[a]?.capped(values[mask].answer(), limit))
             }
             Instruction::Like(_, smooth) => slopes[smooth],
+            Instruction::Round(_, a) => slopes[a],
             Instruction::PowerTimes(x, n, q, m) => self.power_times([x, n, q], m, slopes),
         }
     }

@@ -23,6 +23,13 @@ pub struct Spec {
     pub dtype: DType,
 }
 
+impl Spec {
+    /// How much memory its elements take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.shape.iter().product::<usize>() * self.dtype.size()
+    }
+}
+
 /// What an operation's outputs will be.
 pub type Specs = SmallVec<[Spec; 1]>;
 /// An operation's outputs.

@@ -3,14 +3,12 @@
 
 pub(crate) use super::calculus::{guard, guard_above};
 use super::operation::{Spec, Specs, spec};
-use crate::tensor::{match_float, match_int};
-use crate::{DType, Error, Result, Shape, Tensor, autodiff, ops, tensor};
-use extensor_kernels::map::{Block, Formula, MaskBlock, NumberBlock, RealBlock};
-use extensor_kernels::map::{RealPredicate, RealPredicates, map, map_slices};
-use extensor_kernels::native::{Compute, Native};
+use crate::exec::launch_one;
+use crate::exec::map::{Masks, Numbers, RealMasks, Reals};
+use crate::{DType, Error, Result, Tensor, autodiff, ops, tensor};
+use extensor_kernels::map::{Formula, MaskBlock, NumberBlock, RealBlock, RealMaskBlock};
+use extensor_kernels::map::{RealPredicate, RealPredicates};
 use extensor_kernels::number::Real;
-use extensor_kernels::view::View;
-use std::num::Wrapping;
 
 /// What kinds of numbers an operation takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,37 +94,16 @@ pub(crate) fn fit_all<const N: usize>(
     Ok(fitting)
 }
 
-fn wrong(op: &'static str, dtype: DType) -> Error {
-    Error::DType { op, argument: "the result", expected: "a number type", got: dtype }
-}
-
 /// Whether no input has to be brought into another shape or dtype.
 #[inline]
 fn all_fit(inputs: &[&Tensor], spec: &Spec) -> bool {
     inputs.iter().all(|x| x.dtype() == spec.dtype && *x.shape() == spec.shape)
 }
 
-/// Runs a block over inputs of the output's shape; most lie in memory as the output will.
-#[inline]
-fn run<T: Compute, const N: usize>(
-    block: &dyn Block<T::Wide, T::Wide, N>,
-    inputs: [&Tensor; N],
-    out: &mut [T],
-) {
-    let mut slices: [&[T]; N] = [&[]; N];
-    for (slice, x) in slices.iter_mut().zip(inputs) {
-        match x.contiguous_slice() {
-            Some(all) => *slice = all,
-            None => return map::<T, T, N>(block, inputs.map(Tensor::view), out),
-        }
-    }
-    map_slices(block, slices, out);
-}
-
 /// A real formula of broadcast tensors, computed in and rounded to `spec.dtype`.
 pub(crate) fn map_real<const N: usize>(
     op: &'static str,
-    formula: &dyn RealBlock<N>,
+    formula: &(dyn RealBlock<N> + 'static),
     inputs: [&Tensor; N],
     spec: Spec,
 ) -> Result<Tensor> {
@@ -137,16 +114,13 @@ pub(crate) fn map_real<const N: usize>(
         let fitting = fit_all(op, inputs, &spec)?;
         return map_real(op, formula, fitting.each_ref(), spec);
     }
-    let Spec { shape, dtype } = spec;
-    match_float!(dtype, T => {
-        Tensor::build(op, shape, dtype, |out: &mut [T]| run::<T, N>(formula, inputs, out))
-    }, else Err(wrong(op, dtype)))
+    launch_one(op, &Reals::<_, N>(formula), &inputs, spec)
 }
 
 /// A formula of broadcast tensors of any number type.
 pub(crate) fn map_number<const N: usize>(
     op: &'static str,
-    formula: &dyn NumberBlock<N>,
+    formula: &(dyn NumberBlock<N> + 'static),
     inputs: [&Tensor; N],
     spec: Spec,
 ) -> Result<Tensor> {
@@ -157,44 +131,19 @@ pub(crate) fn map_number<const N: usize>(
         let fitting = fit_all(op, inputs, &spec)?;
         return map_number(op, formula, fitting.each_ref(), spec);
     }
-    let Spec { shape, dtype } = spec;
-    match_int!(dtype, T => {
-        Tensor::build(op, shape, dtype, |out: &mut [T]| run::<T, N>(formula, inputs, out))
-    }, else Err(wrong(op, dtype)))
+    launch_one(op, &Numbers::<_, N>(formula), &inputs, spec)
 }
 
 /// A question about broadcast tensors, which are first brought to `common`.
 pub(crate) fn map_mask<const N: usize>(
     op: &'static str,
-    predicate: &dyn MaskBlock<N>,
+    predicate: &(dyn MaskBlock<N> + 'static),
     inputs: [&Tensor; N],
     common: Spec,
 ) -> Result<Tensor> {
     let inputs = fit_all(op, inputs.map(Tensor::primal), &common)?;
-    let Spec { shape, dtype } = common;
-    let mask = DType::Bool;
-    match_float!(dtype, T => Tensor::build(op, shape, mask, |out: &mut [u8]| {
-        map::<T, u8, N>(predicate, views(&inputs), out)
-    }), else match_int!(dtype, T => Tensor::build(op, shape, mask, |out: &mut [u8]| {
-        map::<T, u8, N>(predicate, views(&inputs), out)
-    }), else map_bits(op, predicate, inputs.each_ref(), shape)))
-}
-
-/// A question about masks of one shape, which hold 0 and 1 in bytes.
-pub(crate) fn map_bits<const N: usize>(
-    op: &'static str,
-    predicate: &dyn Block<Wrapping<u8>, u8, N>,
-    inputs: [&Tensor; N],
-    shape: Shape,
-) -> Result<Tensor> {
-    let inputs = fit_all(
-        op,
-        inputs.map(Tensor::primal),
-        &Spec { shape: shape.clone(), dtype: DType::Bool },
-    )?;
-    Tensor::build(op, shape, DType::Bool, |out: &mut [u8]| {
-        map::<Wrapping<u8>, u8, N>(predicate, views(&inputs), out)
-    })
+    let spec = Spec { shape: common.shape, dtype: DType::Bool };
+    launch_one(op, &Masks::<_, N>(predicate), &inputs.each_ref(), spec)
 }
 
 /// A question about the floats of one tensor.
@@ -203,18 +152,13 @@ pub(crate) fn map_real_mask<F: RealPredicate>(
     predicate: F,
     x: &Tensor,
 ) -> Result<Tensor> {
-    let (shape, dtype) = (x.shape().clone(), x.dtype());
-    let block = RealPredicates(predicate);
-    match_float!(dtype, T => Tensor::build(op, shape, DType::Bool, |out: &mut [u8]| {
-        map::<T, u8, 1>(&block, [x.primal().view()], out)
-    }), else Err(wrong(op, dtype)))
-}
-
-fn views<T: Native, const N: usize>(inputs: &[Tensor; N]) -> [View<'_, T>; N] {
-    inputs.each_ref().map(|x| x.view())
+    let spec = Spec { shape: x.shape().clone(), dtype: DType::Bool };
+    let predicate: &dyn RealMaskBlock = &RealPredicates(predicate);
+    launch_one(op, &RealMasks(predicate), &[x.primal()], spec)
 }
 
 /// `a·b`, and 0 where one is 0 and the other has left the range of the numbers.
+#[derive(Clone, Copy)]
 pub(crate) struct Times;
 
 impl Formula<2> for Times {

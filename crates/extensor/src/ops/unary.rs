@@ -154,6 +154,7 @@ macro_rules! unary {
         }
 
         const _: () = {
+            #[derive(Clone)]
             struct Gradient {
                 #[allow(dead_code)]
                 limit: f64,

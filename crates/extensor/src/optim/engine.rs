@@ -4,11 +4,12 @@
 use super::groups::{Factors, Groups};
 use super::state::{State, expect_parameter};
 use crate::autodiff::{Path, leaves, parameters};
+use crate::exec::launch_in_place;
+use crate::exec::update::Update;
 use crate::gradients::{clip_grad_value, global_norm};
 use crate::{DType, Error, Result, Tensor, Tree};
-use extensor_kernels::native::{Compute, Native};
-use extensor_kernels::update::{RealUpdate, Target, Update, update as update_slices};
-use half::{bf16, f16};
+use extensor_kernels::update::RealUpdate;
+use smallvec::SmallVec;
 
 /// What every optimiser can be told.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,7 +175,7 @@ fn fits<T: Tree>(op: &'static str, model: &T, grads: &T) -> Result<()> {
 fn clip_scale<T: Tree>(op: &'static str, grads: &T, limit: f64) -> Result<(f64, f64)> {
     expect(op, "the largest norm", limit, "at least 0", limit >= 0.0)?;
     let found = global_norm(grads)?;
-    let norm = found.to_f64_vec()[0];
+    let norm = found.plain(op)?.to_f64_vec()[0];
     if !norm.is_finite() || norm <= limit {
         return Ok((1.0, norm));
     }
@@ -188,62 +189,13 @@ fn clip_scale<T: Tree>(op: &'static str, grads: &T, limit: f64) -> Result<(f64, 
 
 impl Leaf<'_> {
     /// Replaces the parameter and its slots by what the rule makes of them.
-    pub fn update<const S: usize>(self, step: &impl RealUpdate<S>) -> Result<()> {
-        use DType::{BF16, F16, F32, F64};
-        match (self.parameter.dtype(), self.gradient.dtype()) {
-            (F32, F32) => self.typed::<f32, f32, S>(step),
-            (F64, F64) => self.typed::<f64, f64, S>(step),
-            (F16, F16) => self.typed::<f16, f16, S>(step),
-            (F16, F32) => self.typed::<f16, f32, S>(step),
-            (BF16, BF16) => self.typed::<bf16, bf16, S>(step),
-            (BF16, F32) => self.typed::<bf16, f32, S>(step),
-            // `fits` has looked at them.
-            (a, b) => Err(Error::MixedDTypes { op: "update", a, b }),
-        }
-    }
-
-    fn typed<T, G, const S: usize>(self, step: &dyn Update<T::Wide, S>) -> Result<()>
-    where
-        T: Compute,
-        G: Compute<Wide = T::Wide>,
-    {
+    pub fn update<const S: usize>(self, rule: &(dyn RealUpdate<S> + 'static)) -> Result<()> {
         let Leaf { parameter, gradient, scale, slots } = self;
-        let Ok(slots) = <&mut [Tensor; S]>::try_from(slots) else {
-            unreachable!("an optimiser has as many slots as its rule");
-        };
-        let old = own::<T>(parameter)?;
-        let mut olds = [const { None }; S];
-        for (old, slot) in olds.iter_mut().zip(slots.iter_mut()) {
-            *old = own::<T::Wide>(slot)?;
-        }
-        let mut olds = olds.iter();
-        let slots = slots.each_mut();
-        let slots = slots.map(|x| target::<T::Wide>(x, olds.next().and_then(Option::as_ref)));
-        let parameter = target::<T>(parameter, old.as_ref());
-        update_slices(step, parameter, gradient.view::<G>(), scale, slots);
-        Ok(())
-    }
-}
-
-/// Sees to it that nobody else sees the tensor's memory: if somebody does, the tensor becomes a new one,
-/// with nothing in it yet, and the old one is returned.
-fn own<T: Native>(x: &mut Tensor) -> Result<Option<Tensor>> {
-    if !x.is_contiguous() {
-        *x = x.contiguous()?;
-    }
-    if x.exclusive_slice::<T>().is_some() {
-        return Ok(None);
-    }
-    let new = Tensor::build("update", x.shape().clone(), x.dtype(), |_: &mut [T]| {})?;
-    Ok(Some(std::mem::replace(x, new)))
-}
-
-/// The elements of a tensor that nobody else sees, to be replaced, or made of those of `old`.
-fn target<'a, T: Native>(x: &'a mut Tensor, old: Option<&'a Tensor>) -> Target<'a, T> {
-    let from = old.and_then(Tensor::contiguous_slice);
-    match x.exclusive_slice() {
-        Some(to) => Target { from, to },
-        None => unreachable!("the tensor's memory is its own"),
+        let mut targets: SmallVec<[&mut Tensor; 4]> = SmallVec::new();
+        targets.push(parameter);
+        targets.extend(slots);
+        let kernel = Update::<_, S> { rule, scale };
+        launch_in_place("update", &kernel, &[gradient], &mut targets)
     }
 }
 
@@ -251,12 +203,7 @@ fn target<'a, T: Native>(x: &'a mut Tensor, old: Option<&'a Tensor>) -> Target<'
 pub(super) fn average(average: &mut Tensor, x: &Tensor, blend: f64) -> Result<()> {
     use extensor_kernels::update::{Average, Rules};
     let leaf = Leaf { parameter: average, gradient: x, scale: 1.0, slots: &mut [] };
-    let rule = Rules(Average { blend });
-    match (leaf.parameter.dtype(), x.dtype()) {
-        (DType::F32, DType::F16) => leaf.typed::<f32, f16, 0>(&rule),
-        (DType::F32, DType::BF16) => leaf.typed::<f32, bf16, 0>(&rule),
-        _ => leaf.update(&rule),
-    }
+    leaf.update(&Rules(Average { blend }))
 }
 
 /// The methods that every optimiser has, and the trait.

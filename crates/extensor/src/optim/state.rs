@@ -1,6 +1,6 @@
 //! What an optimiser remembers from step to step, as a tree. It must not know what a slot means.
 
-use crate::autodiff::Path;
+use crate::autodiff::{Item, Path};
 use crate::{DType, Error, Result, Tensor, Tree};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -158,6 +158,15 @@ impl<T> Tree for State<T> {
             }
         }
         Ok(())
+    }
+
+    fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
+        f(&path.field("step"), Item::Setting(self.step.to_string()));
+        // Describing cannot fail.
+        let _ = self.visit(path, &mut |path, x| {
+            f(path, Item::Leaf(x));
+            Ok(())
+        });
     }
 
     fn map(

@@ -2,8 +2,11 @@
 
 use super::{DType, Element, Error, Layout, Result, Shape, Storage, Tensor};
 use super::{match_bits, match_float, with_room};
+use crate::exec::copy::Copying;
+use crate::exec::launch_one;
+use crate::ops::operation::Spec;
 use extensor_kernels::cast::{round_bf16, round_f16};
-use extensor_kernels::native::{Compute, Native};
+use extensor_kernels::native::Compute;
 use half::{bf16, f16};
 
 /// Numbers that a tensor can be made from: a scalar, an array of arrays to any depth, a vector or a
@@ -181,17 +184,8 @@ impl Tensor {
     }
 
     fn full_in(op: &'static str, shape: Shape, value: f64, dtype: DType) -> Result<Tensor> {
-        fn fill<T: Native>(op: &'static str, shape: Shape, dtype: DType, v: T) -> Result<Tensor> {
-            Tensor::build(op, shape, dtype, |out: &mut [T]| out.fill(v))
-        }
-        match_float!(dtype, T => fill(op, shape, dtype, from_f64::<T>(value)), else {
-            if dtype == DType::Bool {
-                exact_integer(op, value, dtype)?;
-                return fill(op, shape, dtype, u8::from(value != 0.0));
-            }
-            let integer = exact_integer(op, value, dtype)?;
-            match_bits!(dtype, T => fill(op, shape, dtype, integer as T))
-        })
+        let bits = bits_of(op, value, dtype)?;
+        match_bits!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| out.fill(bits as T)))
     }
 
     /// Zeros of the shape and dtype of `self`.
@@ -331,13 +325,8 @@ impl Tensor {
         if self.is_traced() {
             return Ok(self.clone());
         }
-        let this = self;
-        let shape = this.shape().clone();
-        let strides = shape.strides();
-        match_bits!(this.dtype(), T => Self::build("copied", shape.clone(), this.dtype(), |out: &mut [T]| {
-            use extensor_kernels::copy::{ViewMut, copy};
-            copy(this.view::<T>(), ViewMut::new(out, 0, &shape, &strides));
-        }))
+        let spec = Spec { shape: self.shape().clone(), dtype: self.dtype() };
+        launch_one("copied", &Copying::Whole, &[self], spec)
     }
 }
 
@@ -371,6 +360,18 @@ impl FromF64 for f64 {
     fn from_f64(x: f64) -> f64 {
         x
     }
+}
+
+/// The bits of the number `value` as an element of this dtype, rounded to it; whole-number types
+/// refuse a value they cannot hold exactly.
+pub(crate) fn bits_of(op: &'static str, value: f64, dtype: DType) -> Result<u64> {
+    Ok(match dtype {
+        DType::F16 => from_f64::<f16>(value).to_bits().into(),
+        DType::BF16 => from_f64::<bf16>(value).to_bits().into(),
+        DType::F32 => from_f64::<f32>(value).to_bits().into(),
+        DType::F64 => value.to_bits(),
+        _ => exact_integer(op, value, dtype)? as u64,
+    })
 }
 
 /// An error unless `got` values fill the shape.

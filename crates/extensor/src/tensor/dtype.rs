@@ -160,6 +160,16 @@ impl DType {
         }
     }
 
+    /// The bits of infinity in a float type.
+    pub(crate) fn infinity_bits(self) -> u64 {
+        match self {
+            DType::F16 => 0x7C00,
+            DType::BF16 => 0x7F80,
+            DType::F32 => f32::INFINITY.to_bits().into(),
+            _ => f64::INFINITY.to_bits(),
+        }
+    }
+
     /// The distance from 1 to the next larger value of a float type (0 for the others).
     pub const fn epsilon(self) -> f64 {
         match self {
@@ -370,4 +380,29 @@ macro_rules! match_bits {
     };
 }
 
-pub(crate) use {match_bits, match_float, match_int};
+/// Runs the expression with `$T` standing for a wrapping integer of the dtype's size: sums and
+/// products of signed and unsigned numbers have the same bits.
+macro_rules! match_words {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype.size() {
+            1 => {
+                type $T = std::num::Wrapping<u8>;
+                $body
+            }
+            2 => {
+                type $T = std::num::Wrapping<u16>;
+                $body
+            }
+            4 => {
+                type $T = std::num::Wrapping<u32>;
+                $body
+            }
+            _ => {
+                type $T = std::num::Wrapping<u64>;
+                $body
+            }
+        }
+    };
+}
+
+pub(crate) use {match_bits, match_float, match_int, match_words};

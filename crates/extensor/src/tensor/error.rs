@@ -199,6 +199,15 @@ pub enum Error {
         /// What was to take them.
         op: &'static str,
     },
+    /// Numbers are wanted of a tensor that has none yet, since a function of it is being compiled, or
+    /// that has outlived the compilation.
+    #[error(
+        "{op}: the tensor has no numbers yet, since compile is recording what is done to it; compute with tensors (where_ instead of if), or do this outside of the compiled function"
+    )]
+    Recorded {
+        /// What wanted them.
+        op: &'static str,
+    },
     /// A call by name with inputs that the operation does not take.
     #[error("{op}: got inputs ({got}), expected ({expected})")]
     Inputs {

@@ -20,8 +20,9 @@ pub(crate) use bytes::swap_bytes;
 pub(crate) use compare::unravel;
 pub use compare::{Difference, Tolerance};
 pub use create::{Data, tensor};
+pub(crate) use create::{bits_of, from_f64};
 pub use dtype::{DType, Element, Kind};
-pub(crate) use dtype::{match_bits, match_float, match_int};
+pub(crate) use dtype::{match_bits, match_float, match_int, match_words};
 pub use error::{Error, Result};
 pub(crate) use layout::Layout;
 pub use random::Key;
@@ -30,6 +31,8 @@ pub(crate) use shape::{Strides, axis_index, broadcast};
 pub(crate) use storage::{Storage, expect_room, with_room};
 
 use crate::autodiff::Traced;
+use crate::compile::Symbolic;
+use crate::exec::{Input, Output};
 use crate::interrupt::stoppable;
 use extensor_kernels::native::Native;
 use extensor_kernels::view::View;
@@ -69,6 +72,8 @@ enum Memory {
     Of(Tensor),
     /// That of the value of a tensor which is being differentiated.
     Traced(Traced),
+    /// None yet: a value of a program that is being recorded.
+    Symbolic(Symbolic),
 }
 
 impl Tensor {
@@ -122,7 +127,7 @@ impl Tensor {
     #[inline]
     fn owner(&self) -> &Tensor {
         match &self.0.memory {
-            Memory::Own(_) => self,
+            Memory::Own(_) | Memory::Symbolic(_) => self,
             Memory::Of(owner) => owner,
             Memory::Traced(traced) => traced.value.owner(),
         }
@@ -134,7 +139,41 @@ impl Tensor {
             Memory::Own(storage) => storage,
             Memory::Of(owner) => owner.storage(),
             Memory::Traced(_) => panic!("an operation reads a traced tensor's elements"),
+            Memory::Symbolic(_) => panic!("{}", Error::Recorded { op: "a kernel" }),
         }
+    }
+
+    /// Which value of a program that is being recorded the tensor is, or a view of.
+    #[inline]
+    pub(crate) fn symbol(&self) -> Option<&Symbolic> {
+        match &self.0.memory {
+            Memory::Own(_) => None,
+            Memory::Of(owner) => owner.symbol(),
+            Memory::Symbolic(symbol) => Some(symbol),
+            Memory::Traced(traced) => traced.value.symbol(),
+        }
+    }
+
+    /// Whether the tensor has no numbers yet, since a function of it is being compiled.
+    #[inline]
+    pub fn is_recorded(&self) -> bool {
+        self.symbol().is_some()
+    }
+
+    /// A tensor without numbers yet, which will lie in row-major order.
+    pub(crate) fn symbolic(symbol: Symbolic, shape: Shape, dtype: DType) -> Tensor {
+        let layout = Layout::contiguous(shape);
+        Tensor(Arc::new(Inner { memory: Memory::Symbolic(symbol), layout, dtype }))
+    }
+
+    /// The tensor that this one is a view of.
+    pub(crate) fn whole(&self) -> Tensor {
+        self.owner().clone()
+    }
+
+    /// All of the memory that the tensor is a view of.
+    pub(crate) fn memory(&self) -> &[u8] {
+        self.storage().as_slice()
     }
 
     /// What differentiation knows of the tensor, if it is under way.
@@ -157,7 +196,11 @@ impl Tensor {
     /// gradient follows them.
     #[inline]
     pub(crate) fn plain(&self, op: &'static str) -> Result<&Tensor> {
-        if self.is_traced() { Err(Error::Traced { op }) } else { Ok(self) }
+        match &self.0.memory {
+            Memory::Traced(_) => Err(Error::Traced { op }),
+            _ if self.symbol().is_some() => Err(Error::Recorded { op }),
+            _ => Ok(self),
+        }
     }
 
     /// The tensor without anything that differentiation knows of it: for shapes, questions and messages,
@@ -183,6 +226,13 @@ impl Tensor {
         debug_assert_eq!(size_of::<T>(), self.dtype().size());
         let Layout { shape, strides, offset } = &self.0.layout;
         View::new(self.storage().as_slice(), *offset, shape, strides)
+    }
+
+    /// The tensor as an array that a kernel reads.
+    #[inline]
+    pub(crate) fn input(&self) -> Input<'_> {
+        debug_assert!(!self.is_traced(), "an operation reads a traced tensor's elements");
+        Input::new(self.storage().as_slice(), &self.0.layout, self.0.dtype)
     }
 
     /// The elements as a slice, if they lie in row-major order. `T` as for [`view`](Self::view).
@@ -220,18 +270,28 @@ impl Tensor {
         )
     }
 
-    /// The elements in row-major order, to be changed, if nobody else can see this tensor's memory.
-    pub(crate) fn exclusive_slice<T: Native>(&mut self) -> Option<&mut [T]> {
-        debug_assert_eq!(size_of::<T>(), self.dtype().size());
-        let (len, contiguous) = (self.len(), self.is_contiguous());
-        let inner = Arc::get_mut(&mut self.0)?;
-        let start = inner.layout.offset;
-        match &mut inner.memory {
-            Memory::Own(storage) if contiguous && storage.is_exclusive() => {
-                storage.as_mut_slice().get_mut(start..start + len)
-            }
-            _ => None,
+    /// Whether nobody else can see this tensor's memory, which may then be changed.
+    pub(crate) fn is_exclusive(&mut self) -> bool {
+        match Arc::get_mut(&mut self.0).map(|inner| &inner.memory) {
+            Some(Memory::Own(storage)) => storage.is_exclusive(),
+            _ => false,
         }
+    }
+
+    /// A tensor that [is exclusive](Self::is_exclusive) and lies in row-major order, as an array that a
+    /// kernel writes.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub(crate) fn output(&mut self) -> Output<'_> {
+        let len = self.len();
+        let Some(Inner { memory: Memory::Own(storage), layout, dtype }) = Arc::get_mut(&mut self.0)
+        else {
+            panic!("a bug in ExTensor: a tensor that others see is written");
+        };
+        let (start, size) = (layout.offset, dtype.size());
+        let bytes = &mut storage.as_mut_slice()[start * size..(start + len) * size];
+        Output::new(bytes, &layout.shape, *dtype)
     }
 
     #[inline]

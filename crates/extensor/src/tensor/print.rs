@@ -13,7 +13,7 @@ const DEEPEST: usize = 100;
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = f.precision();
-        if self.ndim() > DEEPEST {
+        if self.ndim() > DEEPEST || self.is_recorded() {
             return write!(f, "[...]  {}{}", self.dtype(), self.shape());
         }
         let edges = if self.len() > WHOLE { EDGE } else { usize::MAX };

@@ -2,9 +2,10 @@
 
 use super::create::from_f64;
 use super::{DType, Error, Result, Shape, Tensor, match_float};
-use extensor_kernels::masked::random_mask;
-use extensor_kernels::par::parallel_chunks;
-use extensor_kernels::random::{normal_pair, philox, unit, words};
+use crate::exec::launch_one;
+use crate::exec::random::{Drawn, Random};
+use crate::ops::operation::Spec;
+use extensor_kernels::random::philox;
 
 /// Names a stream of random numbers.
 ///
@@ -72,15 +73,14 @@ impl Key {
             });
         }
         let below = below(high, dtype).max(low);
-        self.draw(op, shape.into(), dtype, move |w| {
-            w.map(|w| low + (high - low) * unit(w))
-                .map(|x| if x >= high { below } else { x.min(below) })
-        })
+        dtype.expect_float(op, "the result")?;
+        self.draw(op, shape.into(), dtype, Drawn::Uniform { low, high, below })
     }
 
     /// Normally distributed with mean 0 and variance 1.
     pub fn normal(self, shape: impl Into<Shape>, dtype: DType) -> Result<Tensor> {
-        self.draw("normal", shape.into(), dtype, normal_pair)
+        dtype.expect_float("normal", "the result")?;
+        self.draw("normal", shape.into(), dtype, Drawn::Normal)
     }
 
     /// Whole numbers evenly distributed in `0..high`, as `i64`.
@@ -94,38 +94,16 @@ impl Key {
                 got: high.to_string(),
             });
         }
-        Tensor::build(op, shape.into(), DType::I64, |out: &mut [i64]| {
-            self.fill(out, |w| w.map(|w| ((u128::from(w) * u128::from(high)) >> 64) as i64));
-        })
+        self.draw(op, shape.into(), DType::I64, Drawn::Integers { high })
     }
 
     /// True everywhere, but for a share `p` of false at random.
     pub(crate) fn mask(self, op: &'static str, shape: Shape, p: f64) -> Result<Tensor> {
-        Tensor::build(op, shape, DType::Bool, |out: &mut [u8]| random_mask(self.0, p, out))
+        self.draw(op, shape, DType::Bool, Drawn::Mask { p })
     }
 
-    fn draw(
-        self,
-        op: &'static str,
-        shape: Shape,
-        dtype: DType,
-        pair: impl Fn([u64; 2]) -> [f64; 2] + Sync,
-    ) -> Result<Tensor> {
-        match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-            self.fill(out, |w| pair(w).map(from_f64::<T>));
-        }), else {
-            dtype.expect_float(op, "the result").and(Tensor::zeros(Shape::scalar(), dtype))
-        })
-    }
-
-    /// Elements `2i` and `2i + 1` come from block `i`.
-    fn fill<T: Copy + Send>(self, out: &mut [T], pair: impl Fn([u64; 2]) -> [T; 2] + Sync) {
-        parallel_chunks(out, 16 * 1024, &|start, part| {
-            for (i, out) in part.chunks_mut(2).enumerate() {
-                let values = pair(words(self.0, (start / 2 + i) as u64));
-                out.copy_from_slice(&values[..out.len()]);
-            }
-        });
+    fn draw(self, op: &'static str, shape: Shape, dtype: DType, drawn: Drawn) -> Result<Tensor> {
+        launch_one(op, &Random { key: self.0, drawn }, &[], Spec { shape, dtype })
     }
 }
 

@@ -15,6 +15,17 @@ impl Storage {
         Buffer::new(bytes).map(Storage).ok_or(Error::OutOfMemory { op, bytes })
     }
 
+    /// Memory for this many bytes of elements, likewise.
+    #[inline]
+    pub fn of_bytes(op: &'static str, bytes: usize) -> Result<Storage> {
+        Buffer::new(bytes).map(Storage).ok_or(Error::OutOfMemory { op, bytes })
+    }
+
+    /// No memory.
+    pub fn none() -> Storage {
+        Storage(Buffer::from_vec(Vec::<u8>::new()))
+    }
+
     /// Memory for `len` zeros.
     pub fn zeroed<T: Native>(op: &'static str, len: usize) -> Result<Storage> {
         let bytes = len * size_of::<T>();

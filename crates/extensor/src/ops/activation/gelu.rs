@@ -62,12 +62,16 @@ pub(crate) struct Gelu {
 }
 
 /// `x·Φ(x)`.
+#[derive(Clone)]
 struct Exact;
 /// `Φ(x) + x·Φ′(x)`, times `g`.
+#[derive(Clone)]
 struct ExactGradient;
 /// `x·σ(2u)`, which is `½x(1 + tanh u)`.
+#[derive(Clone)]
 struct ByTanh;
 /// `σ + x·σ′(2u)·2u′`, times `g`.
+#[derive(Clone)]
 struct ByTanhGradient;
 
 impl Formula<1> for Exact {

@@ -64,8 +64,10 @@ impl Formula<2> for Prelu {
 }
 
 /// The gradient for `x`.
+#[derive(Clone)]
 struct ForX;
 /// The gradient for `alpha`.
+#[derive(Clone)]
 struct ForAlpha;
 
 impl Formula<3> for ForX {

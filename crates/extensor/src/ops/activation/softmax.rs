@@ -1,16 +1,16 @@
 //! The softmax over an axis, and its logarithm.
 
-use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
+use crate::exec::launch_one;
+use crate::exec::rows::Rows;
+use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_unary};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::samples::{Bad, Sampler};
-use crate::tensor::{axis_index, match_float};
-use crate::{DType, Error, Result, Shape, Tensor, ops, over};
+use crate::tensor::axis_index;
+use crate::{DType, Result, Tensor, ops, over};
 use extensor_derive::method;
-use extensor_kernels::rows::{Row, rows};
-use extensor_kernels::softmax as kernels;
 use smallvec::{SmallVec, smallvec};
 use std::fmt::Debug;
 
@@ -19,11 +19,9 @@ pub(crate) trait Rule: Copy + Debug + Send + Sync + 'static {
     /// Its record.
     const RECORD: &'static Record;
     /// What it does to a row.
-    type Forward: Row<f32, 1, 1> + Row<f64, 1, 1>;
+    const FORWARD: Rows;
     /// What its gradient does to the rows of the output's gradient and of the output.
-    type Backward: Row<f32, 2, 1> + Row<f64, 2, 1>;
-    const FORWARD: Self::Forward;
-    const BACKWARD: Self::Backward;
+    const BACKWARD: Rows;
     /// The name of its backward function.
     const BACKWARD_NAME: &'static str;
     /// The derivative along `tangent` where the output is `y`.
@@ -58,37 +56,19 @@ fn back(x: &Tensor, axis: usize) -> Result<Tensor> {
     ops::transpose(x, &order[..])
 }
 
-/// How many rows along the last axis a shape has.
-fn count(shape: &Shape) -> usize {
-    shape.iter().rev().skip(1).product()
-}
-
 /// Runs a kernel over the rows along an axis of tensors of one shape and dtype.
-fn along_rows<K, const I: usize>(
+fn along_rows<const I: usize>(
     op: &'static str,
-    kernel: &K,
+    kernel: Rows,
     inputs: [&Tensor; I],
     axis: usize,
-) -> Result<Tensor>
-where
-    K: Row<f32, I, 1> + Row<f64, I, 1>,
-{
+) -> Result<Tensor> {
     let mut laid = inputs.map(Tensor::clone);
     for x in &mut laid {
         *x = last(x, axis)?;
     }
-    let (shape, dtype) = (laid[0].shape().clone(), laid[0].dtype());
-    let count = count(&shape);
-    let result = match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-        let mut slices: [&[T]; I] = [&[]; I];
-        for (slice, x) in slices.iter_mut().zip(&laid) {
-            *slice = x.row_major();
-        }
-        if !out.is_empty() {
-            rows(kernel, count, slices, [out]);
-        }
-    }), else Err(Error::DType { op, argument: "x", expected: "a float type", got: dtype }))?;
-    back(&result, axis)
+    let spec = Spec { shape: laid[0].shape().clone(), dtype: laid[0].dtype() };
+    back(&launch_one(op, &kernel, &laid.each_ref(), spec)?, axis)
 }
 
 impl<R: Rule> Operation for Over<R> {
@@ -102,12 +82,12 @@ impl<R: Rule> Operation for Over<R> {
     fn forward(&self, inputs: &[&Tensor], _: Specs) -> Result<Outputs> {
         let (op, x) = (R::RECORD.name, inputs[0]);
         let axis = axis_index(op, self.axis, x.ndim())?;
-        Ok(smallvec![along_rows(op, &R::FORWARD, [x], axis)?])
+        Ok(smallvec![along_rows(op, R::FORWARD, [x], axis)?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (g, y) = (call.grad(), call.output());
         let axis = axis_index(R::BACKWARD_NAME, self.axis, g.ndim())?;
-        call.one(|| along_rows(R::BACKWARD_NAME, &R::BACKWARD, [g, y], axis))
+        call.one(|| along_rows(R::BACKWARD_NAME, R::BACKWARD, [g, y], axis))
     }
     fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
         let y = call.outputs[0];
@@ -234,10 +214,8 @@ impl Rule for Softmax {
         errors,
         ..Record::BLANK
     };
-    type Forward = kernels::Softmax;
-    type Backward = kernels::SoftmaxGradient;
-    const FORWARD: kernels::Softmax = kernels::Softmax;
-    const BACKWARD: kernels::SoftmaxGradient = kernels::SoftmaxGradient;
+    const FORWARD: Rows = Rows::Softmax;
+    const BACKWARD: Rows = Rows::SoftmaxGradient;
     const BACKWARD_NAME: &'static str = "softmax_backward";
 
     fn along(&self, y: &Tensor, tangent: &Tensor, axis: i64) -> Result<Tensor> {
@@ -291,10 +269,8 @@ impl Rule for LogSoftmax {
         errors,
         ..Record::BLANK
     };
-    type Forward = kernels::LogSoftmax;
-    type Backward = kernels::LogSoftmaxGradient;
-    const FORWARD: kernels::LogSoftmax = kernels::LogSoftmax;
-    const BACKWARD: kernels::LogSoftmaxGradient = kernels::LogSoftmaxGradient;
+    const FORWARD: Rows = Rows::LogSoftmax;
+    const BACKWARD: Rows = Rows::LogSoftmaxGradient;
     const BACKWARD_NAME: &'static str = "log_softmax_backward";
 
     fn along(&self, y: &Tensor, tangent: &Tensor, axis: i64) -> Result<Tensor> {

@@ -1,15 +1,17 @@
 //! Sums, differences, and the choice between two: operations whose derivatives need no values.
 
+use crate::exec::choose::Choose;
+use crate::exec::launch;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_binary, infer_unary, map_number};
 use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::ops::samples::{LARGE, PAIRS, SHAPES};
-use crate::tensor::{broadcast, match_bits};
+use crate::tensor::broadcast;
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
-use extensor_kernels::map::{NumberFormula, Numbers, choose};
+use extensor_kernels::map::{NumberFormula, Numbers};
 use extensor_kernels::number::Number;
 use smallvec::smallvec;
 
@@ -280,15 +282,12 @@ impl Operation for Where {
         let shape = broadcast("where", condition.shape(), &both[0].shape)?;
         Ok(spec(shape, both[0].dtype))
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
-        let Spec { shape, dtype } = specs.swap_remove(0);
-        let condition = ops::broadcast_to(inputs[0], &shape)?;
-        let fit = |x: &Tensor| ops::broadcast_to(&ops::cast(x, dtype)?, &shape);
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
+        let Spec { shape, dtype } = &specs[0];
+        let condition = ops::broadcast_to(inputs[0], shape)?;
+        let fit = |x: &Tensor| ops::broadcast_to(&ops::cast(x, *dtype)?, shape);
         let (a, b) = (fit(inputs[1])?, fit(inputs[2])?);
-        let output = match_bits!(dtype, T => Tensor::build("where", shape, dtype, |out: &mut [T]| {
-            choose(condition.view(), a.view(), b.view(), out)
-        }))?;
-        Ok(smallvec![output])
+        launch("where", &Choose::Either, &[&condition, &a, &b], specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (g, condition) = (call.grad(), call.inputs[0]);

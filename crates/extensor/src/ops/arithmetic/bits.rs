@@ -1,23 +1,22 @@
 //! Operations on the bits of numbers: logic, shifts, the sign, the next float. None has a
 //! derivative, and all types of one size share a kernel.
 
+use crate::exec::bits::Bits;
+use crate::exec::check::Check;
+use crate::exec::{launch, launch_one};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply_one};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, fit_all, infer_binary, infer_unary};
 use crate::ops::record::{Class, Family, Input, Needs, Record};
 use crate::ops::samples::{PAIRS, SHAPES};
-use crate::tensor::match_bits;
-use crate::{DType, Error, Result, Shape, Tensor, ops};
-use extensor_kernels::bits::{Bitwise, bitwise, top_bits};
+use crate::{DType, Result, Tensor};
+use extensor_kernels::bits::Bitwise;
 use smallvec::smallvec;
 
 /// Runs a kernel over both inputs, broadcast and in the dtype of the result.
 fn combine(op: &'static str, what: Bitwise, inputs: [&Tensor; 2], spec: Spec) -> Result<Tensor> {
     let [a, b] = fit_all(op, inputs, &spec)?;
-    let Spec { shape, dtype } = spec;
-    match_bits!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-        bitwise::<T>(what, a.view(), b.view(), out);
-    }))
+    launch_one(op, &Bits::Pair(what), &[&a, &b], spec)
 }
 
 /// Whether the dtype has negative whole numbers.
@@ -30,22 +29,7 @@ fn no_negative_shift(op: &'static str, b: &Tensor) -> Result<()> {
     if !is_signed(b.dtype()) {
         return Ok(());
     }
-    let negative = ops::less(b, &Tensor::scalar_of(0.0, b.dtype())?)?;
-    if !ops::any(&negative, ..)?.item::<bool>()? {
-        return Ok(());
-    }
-    let (expected, got) = ("no negative number".into(), "a tensor with one".into());
-    Err(Error::Parameter { op, parameter: "b", expected, got })
-}
-
-/// The bits of infinity in a float type.
-pub(crate) fn infinity_bits(dtype: DType) -> u64 {
-    match dtype {
-        DType::F16 => 0x7C00,
-        DType::BF16 => 0x7F80,
-        DType::F32 => f32::INFINITY.to_bits().into(),
-        _ => f64::INFINITY.to_bits(),
-    }
+    Check::Shifts.on(op, b)
 }
 
 /// Defines an operation on the bits of two broadcast tensors.
@@ -203,7 +187,7 @@ bitwise! {
     /// assert_eq!(y.to_vec::<f64>()?, [1.0 + f64::EPSILON, -5e-324, 2.0]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
-    nextafter, NextAfter of Floats: |dtype| Bitwise::NextAfter { infinity: infinity_bits(dtype) },
+    nextafter, NextAfter of Floats: |dtype| Bitwise::NextAfter { infinity: dtype.infinity_bits() },
     "y = the float next to a towards b", "b where a = b, zeros of either sign included; NaN for NaN";
     check |_, _| Ok(()); sample |s, shape| s.normal(shape);
     wrong DType::I64, "a has dtype i64, expected a float type";
@@ -218,7 +202,7 @@ macro_rules! unary_bits {
     (
         $(#[$doc:meta])*
         $name:ident, $Op:ident of $takes:ident gives $result:ident,
-        $formula:literal; |$x:ident, $spec:ident| $forward:expr;
+        $formula:literal; kernel $kernel:expr;
         sample |$s:ident, $shape:ident| $sample:expr; wrong $wrong:expr, $message:literal;
     ) => {
         $(#[$doc])*
@@ -265,9 +249,8 @@ macro_rules! unary_bits {
                 specs[0].dtype = $result.unwrap_or(specs[0].dtype);
                 Ok(specs)
             }
-            fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
-                let ($x, $spec) = (inputs[0], specs.swap_remove(0));
-                Ok(smallvec![$forward?])
+            fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
+                launch(stringify!($name), &$kernel, &[inputs[0]], specs)
             }
             fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                 Ok(smallvec![None; call.inputs.len()])
@@ -284,14 +267,7 @@ unary_bits! {
     /// # Ok::<(), extensor::Error>(())
     /// ```
     bitwise_invert, BitwiseInvert of Bits gives ITSELF, "y = ~x";
-    |x, spec| {
-        let (op, dtype) = ("bitwise_invert", spec.dtype);
-        // Every bit of the type: a mask has one.
-        let all = match_bits!(dtype, T => Tensor::build(op, Shape::scalar(), dtype, |out: &mut [T]| {
-            out.fill(if dtype == DType::Bool { 1 } else { T::MAX });
-        }))?;
-        combine(op, Bitwise::Xor, [x, &all], spec)
-    };
+    kernel Bits::Invert;
     sample |s, shape| s.integers(1000, shape);
     wrong DType::F32, "x has dtype f32, expected a whole-number type or bool";
 }
@@ -305,9 +281,7 @@ unary_bits! {
     /// # Ok::<(), extensor::Error>(())
     /// ```
     signbit, SignBit of Floats gives MASK, "y = whether x is negative, −0 included";
-    |x, spec| match_bits!(x.dtype(), T => Tensor::build("signbit", spec.shape, DType::Bool, |out: &mut [u8]| {
-        top_bits::<T>(x.view(), out);
-    }));
+    kernel Bits::Top;
     sample |s, shape| s.normal(shape);
     wrong DType::I32, "x has dtype i32, expected a float type";
 }

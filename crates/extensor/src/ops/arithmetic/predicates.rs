@@ -2,7 +2,7 @@
 
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply_one};
 use crate::ops::params::Params;
-use crate::ops::pointwise::{Takes, infer_binary, infer_unary, map_bits, map_mask, map_real_mask};
+use crate::ops::pointwise::{Takes, infer_binary, infer_unary, map_mask, map_real_mask};
 use crate::ops::record::{Class, Family, Input, Needs, Record};
 use crate::ops::samples::{PAIRS, SHAPES};
 use crate::{DType, Result, Tensor};
@@ -266,7 +266,7 @@ macro_rules! logic {
             }
             fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
                 let inputs: [&Tensor; $n] = std::array::from_fn(|i| inputs[i]);
-                Ok(smallvec![map_bits(stringify!($name), &Predicates($Op), inputs, specs.swap_remove(0).shape)?])
+                Ok(smallvec![map_mask(stringify!($name), &Predicates($Op), inputs, specs.swap_remove(0))?])
             }
             fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                 Ok(smallvec![None; call.inputs.len()])

@@ -2,6 +2,7 @@
 //!
 //! A rule gives each operand's gradient in the broadcast shape; the engine sums it to the operand's.
 
+use crate::exec::check::Check;
 use crate::ops::calculus::{no_power_by_base, power_by_base, power_by_exponent};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, sum_dtype};
@@ -9,7 +10,7 @@ use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, guard, infer_binary, map_number, map_real, settle};
 use crate::ops::record::{Family, Input, Record, signature};
 use crate::ops::samples::{LARGE, PAIRS, Sample, Sampler};
-use crate::{DType, Error, Result, Tensor, ops};
+use crate::{DType, Result, Tensor};
 use extensor_kernels::map::{Formula, Formulas, NumberFormula, Numbers};
 use extensor_kernels::number::{Number, Real};
 use smallvec::smallvec;
@@ -65,10 +66,12 @@ macro_rules! binary {
         }
 
         const _: () = {
+            #[derive(Clone)]
             struct First {
                 #[allow(dead_code)]
                 limit: f64,
             }
+            #[derive(Clone)]
             struct Second {
                 #[allow(dead_code)]
                 limit: f64,
@@ -147,8 +150,7 @@ fn no_integer_zero(op: &'static str, b: &Tensor) -> Result<()> {
     if !b.dtype().is_int() {
         return Ok(());
     }
-    let zeros = ops::equal(b, &Tensor::scalar_of(0.0, b.dtype())?)?;
-    if ops::any(&zeros, ..)?.item::<bool>()? { Err(Error::DivisionByZero { op }) } else { Ok(()) }
+    Check::Divisors.on(op, b)
 }
 
 /// A sample of each pair of shapes.
@@ -261,13 +263,7 @@ binary! {
             if !exponent.dtype().is_int() {
                 return Ok(());
             }
-            let negative = ops::less(exponent, &Tensor::scalar_of(0.0, exponent.dtype())?)?;
-            if !ops::any(&negative, ..)?.item::<bool>()? {
-                return Ok(());
-            }
-            let expected = format!("none below 0, the base being of dtype {}", base.dtype());
-            let got = "below 0 somewhere".into();
-            Err(Error::Parameter { op: "power", parameter: "exponent", expected, got })
+            Check::Exponents { base: base.dtype() }.on("power", exponent)
         };
         domain: "x > 0, or x < 0 with whole n",
         conventions: "d/dbase of 0⁰ and 0¹ are 0 and 1, for n < 1 at 0 it uses ±1e-10 for x, and stays finite; d/dexponent is 0 for base 0 and for whole powers of negative numbers; NaN where y is",

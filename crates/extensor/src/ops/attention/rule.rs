@@ -1,12 +1,12 @@
-//! Attention as an operation: sizes, dtypes and memory for the kernel.
+//! Attention as an operation: sizes and dtypes for the kernel.
 
 use super::{OP, samples};
+use crate::exec::attention::{self, AttentionGradient};
+use crate::exec::launch;
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::record::{Class, Count, Family, Input, Needs, Parameter, Record, signature};
-use crate::tensor::{Layout, Storage, expect_room, with_room};
+use crate::tensor::{expect_room, with_room};
 use crate::{DType, Error, Result, Shape, Tensor, ops, over};
-use extensor_kernels::attention::{self, Mask, Saved};
-use extensor_kernels::native::Native;
 use smallvec::{SmallVec, smallvec};
 
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,6 @@ pub(crate) struct Attention {
 struct Sizes {
     /// Batch and heads.
     outer: Shape,
-    heads: usize,
     queries: usize,
     keys: usize,
     width: usize,
@@ -31,15 +30,9 @@ impl Sizes {
         let [q, k, v] = [inputs[0], inputs[1], inputs[2]].map(Tensor::shape);
         let n = q.len() - 2;
         let outer: Shape = q[..n].iter().copied().collect();
-        let heads = outer.count(OP)?;
-        Ok(Sizes {
-            outer,
-            heads,
-            queries: q[n],
-            keys: k[n],
-            width: q[n + 1],
-            value_width: v[n + 1],
-        })
+        outer.count(OP)?;
+        let (queries, keys) = (q[n], k[n]);
+        Ok(Sizes { outer, queries, keys, width: q[n + 1], value_width: v[n + 1] })
     }
 
     /// Batch and heads, and some axes more.
@@ -51,89 +44,6 @@ impl Sizes {
 /// The dtype that the weights are computed in.
 fn wide(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
-}
-
-/// Runs the expression with `$W` standing for the type that the weights are computed in.
-macro_rules! match_wide {
-    ($dtype:expr, $W:ident => $body:expr) => {
-        if $dtype == DType::F64 {
-            type $W = f64;
-            $body
-        } else {
-            type $W = f32;
-            $body
-        }
-    };
-}
-
-/// The elements of a tensor that lies in order.
-fn all<T: Native>(x: &Tensor) -> &[T] {
-    x.row_major()
-}
-
-/// A tensor that is being made.
-struct Room {
-    storage: Storage,
-    shape: Shape,
-    dtype: DType,
-}
-
-impl Room {
-    fn new(shape: &Shape, dtype: DType) -> Result<Room> {
-        let len = shape.count(OP)?;
-        let storage = match_wide!(dtype, W => Storage::new::<W>(OP, len))?;
-        Ok(Room { storage, shape: shape.clone(), dtype })
-    }
-
-    /// All of its elements, to be written.
-    fn all<W: Native>(&mut self) -> &mut [W] {
-        self.storage.as_mut_slice()
-    }
-
-    fn tensor(self) -> Tensor {
-        Tensor::from_storage(self.storage, self.shape, self.dtype)
-    }
-}
-
-/// A mask as the kernel reads it: where it lies, whatever its strides.
-struct Hidden<'a> {
-    mask: Option<&'a Tensor>,
-    layout: Option<Layout>,
-    offsets: Vec<usize>,
-}
-
-impl<'a> Hidden<'a> {
-    fn new(mask: Option<&'a Tensor>, sizes: &Sizes) -> Result<Hidden<'a>> {
-        let Some(mask) = mask else {
-            return Ok(Hidden { mask: None, layout: None, offsets: Vec::new() });
-        };
-        let shape = sizes.with(&[sizes.queries, sizes.keys]);
-        let layout = mask.layout().broadcast(&shape).ok_or_else(|| Error::Broadcast {
-            op: OP,
-            a: mask.shape().clone(),
-            b: shape,
-        })?;
-        let count = sizes.outer.iter().fold(1usize, |all, &size| all.saturating_mul(size));
-        expect_room(OP, count, 2 * size_of::<usize>())?;
-        let mut offsets = vec![layout.offset as isize];
-        for (&size, &stride) in sizes.outer.iter().zip(&layout.strides) {
-            let along = |&at: &isize| (0..size as isize).map(move |i| at + i * stride);
-            offsets = offsets.iter().flat_map(along).collect();
-        }
-        let offsets = offsets.into_iter().map(|at| at as usize).collect();
-        Ok(Hidden { mask: Some(mask), layout: Some(layout), offsets })
-    }
-
-    fn mask(&self) -> Option<Mask<'_>> {
-        let (mask, layout) = (self.mask?, self.layout.as_ref()?);
-        let n = layout.strides.len();
-        Some(Mask {
-            data: mask.view::<u8>().data(),
-            offsets: &self.offsets,
-            row_stride: layout.strides[n - 2],
-            col_stride: layout.strides[n - 1],
-        })
-    }
 }
 
 impl Attention {
@@ -181,26 +91,16 @@ impl Attention {
         self.scale.unwrap_or_else(|| 1.0 / (width.max(1) as f64).sqrt())
     }
 
-    /// The inputs, for the kernel.
-    fn kernel<'a, W: Native>(
-        self,
-        sizes: &Sizes,
-        [q, k, v]: [&'a Tensor; 3],
-        hidden: &'a Hidden<'_>,
-    ) -> attention::Attention<'a, W> {
-        attention::Attention {
-            heads: sizes.heads,
-            queries: sizes.queries,
-            keys: sizes.keys,
-            width: sizes.width,
-            value_width: sizes.value_width,
-            scale: self.factor(sizes.width),
-            causal: self.causal,
-            mask: hidden.mask(),
-            q: all(q),
-            k: all(k),
-            v: all(v),
+    /// What is computed of the inputs.
+    fn kernel(self, inputs: &[&Tensor], sizes: &Sizes) -> Result<attention::Attention> {
+        let mask = inputs.len() > 3;
+        if mask {
+            // Where each head's mask begins, and the list that this is made of.
+            let count = sizes.outer.iter().fold(1usize, |all, &size| all.saturating_mul(size));
+            expect_room(OP, count, 2 * size_of::<usize>())?;
         }
+        let scale = self.factor(sizes.width);
+        Ok(attention::Attention { causal: self.causal, scale, mask })
     }
 
     /// Which keys each query may attend to, `[…, T, S]`, where some are hidden.
@@ -279,19 +179,18 @@ impl Operation for Attention {
         let logsumexp = Spec { shape: sizes.with(&[sizes.queries]), dtype: wide(dtype) };
         Ok([y, logsumexp].into_iter().collect())
     }
-    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
+    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
         let dtype = specs[0].dtype;
         let sizes = Sizes::of(inputs)?;
         let [q, k, v] = [0, 1, 2].map(|i| prepared(inputs[i], dtype));
         let (q, k, v) = (q?, k?, v?);
-        let hidden = Hidden::new(inputs.get(3).copied(), &sizes)?;
-        let mut y = Room::new(&specs[0].shape, wide(dtype))?;
-        let mut logsumexp = Room::new(&specs[1].shape, wide(dtype))?;
-        match_wide!(dtype, W => {
-            let kernel = self.kernel::<W>(&sizes, [&q, &k, &v], &hidden);
-            attention::forward(&kernel, y.all(), logsumexp.all());
-        });
-        Ok(smallvec![ops::cast(&y.tensor(), dtype)?, logsumexp.tensor()])
+        let kernel = self.kernel(inputs, &sizes)?;
+        specs[0].dtype = wide(dtype);
+        let mut given: SmallVec<[&Tensor; 4]> = smallvec![&q, &k, &v];
+        given.extend(inputs.get(3).copied());
+        let mut outputs = launch(OP, &kernel, &given, specs)?;
+        outputs[0] = ops::cast(&outputs[0], dtype)?;
+        Ok(outputs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let dtype = call.grad().dtype();
@@ -300,20 +199,16 @@ impl Operation for Attention {
         let (q, k, v) = (q?, k?, v?);
         let (g, y) = (prepared(call.grad(), dtype)?, prepared(call.outputs[0], dtype)?);
         let logsumexp = prepared(call.outputs[1], dtype)?;
-        let hidden = Hidden::new(call.inputs.get(3).copied(), &sizes)?;
-        let room = |i: usize| match call.wanted[i] {
-            true => Room::new(call.inputs[i].shape(), wide(dtype)),
-            false => Room::new(&Shape::from([0]), wide(dtype)),
-        };
-        let (mut dq, mut dk, mut dv) = (room(0)?, room(1)?, room(2)?);
-        match_wide!(dtype, W => {
-            let kernel = self.kernel::<W>(&sizes, [&q, &k, &v], &hidden);
-            let saved = Saved { grad: all(&g), out: all(&y), logsumexp: all(&logsumexp) };
-            attention::backward(&kernel, &saved, [dq.all(), dk.all(), dv.all()]);
-        });
+        let wanted = [0, 1, 2].map(|i| call.wanted[i]);
+        let kernel = AttentionGradient { of: self.kernel(call.inputs, &sizes)?, wanted };
+        let mut given: SmallVec<[&Tensor; 7]> = smallvec![&q, &k, &v, &g, &y, &logsumexp];
+        given.extend(call.inputs.get(3).copied());
+        let like = |i: usize| Spec { shape: call.inputs[i].shape().clone(), dtype: wide(dtype) };
+        let specs = (0..3).filter(|&i| wanted[i]).map(like).collect();
+        let mut made = launch(OP, &kernel, &given, specs)?.into_iter();
         let mut found: Grads = SmallVec::from_elem(None, call.inputs.len());
-        for (i, grad) in [dq, dk, dv].into_iter().enumerate() {
-            found[i] = call.wanted[i].then(|| grad.tensor());
+        for (found, _) in found.iter_mut().zip(wanted).filter(|(_, wanted)| *wanted) {
+            *found = made.next();
         }
         Ok(found)
     }

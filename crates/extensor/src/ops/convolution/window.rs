@@ -1,14 +1,15 @@
 //! What all convolutions share: their parameters, the checks, and the calls of the kernels.
 
 use crate::autodiff::no_leaves;
+use crate::exec::convolve::{Convolution, Pass};
+use crate::exec::launch_one;
 use crate::ops::operation::{Backward, Grads, Spec, Specs, spec};
 use crate::ops::options::options;
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
 use crate::ops::record::Parameter;
-use crate::tensor::match_float;
 use crate::{DType, Error, Result, Shape, Tensor, ops};
-use extensor_kernels::conv::{Axis, Convolve, Geometry};
+use extensor_kernels::conv::{Axis, Geometry};
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -383,15 +384,6 @@ fn ready(x: &Tensor, dtype: DType) -> Result<Tensor> {
     ops::cast(x, dtype)?.contiguous()
 }
 
-/// The elements of a tensor that is [`ready`].
-fn numbers<T: Convolve + extensor_kernels::native::Native>(x: &Tensor) -> &[T] {
-    x.row_major()
-}
-
-fn not_float<T>(op: &'static str, got: DType) -> Result<T> {
-    Err(Error::DType { op, argument: "the result", expected: "a float type", got })
-}
-
 /// The convolution of `x`.
 fn slide(
     op: &'static str,
@@ -399,11 +391,9 @@ fn slide(
     x: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    Spec { shape, dtype }: Spec,
+    spec: Spec,
 ) -> Result<Tensor> {
-    match_float!(dtype, T => Tensor::build(op, shape, dtype, |y: &mut [T]| {
-        T::forward(geometry, numbers(x), numbers(weight), bias.map(numbers), y);
-    }), else not_float(op, dtype))
+    convolve(op, Pass::Forward { bias: bias.is_some() }, geometry, [x, weight], bias, spec)
 }
 
 /// The gradient for the input of a convolution; also the transposed convolution of `grad`.
@@ -413,11 +403,9 @@ fn scatter(
     grad: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    Spec { shape, dtype }: Spec,
+    spec: Spec,
 ) -> Result<Tensor> {
-    match_float!(dtype, T => Tensor::build(op, shape, dtype, |dx: &mut [T]| {
-        T::input_gradient(geometry, numbers(grad), numbers(weight), bias.map(numbers), dx);
-    }), else not_float(op, dtype))
+    convolve(op, Pass::Images { bias: bias.is_some() }, geometry, [grad, weight], bias, spec)
 }
 
 /// The gradient for the weight of a convolution.
@@ -426,9 +414,21 @@ fn weigh(
     geometry: &Geometry,
     grad: &Tensor,
     x: &Tensor,
-    Spec { shape, dtype }: Spec,
+    spec: Spec,
 ) -> Result<Tensor> {
-    match_float!(dtype, T => Tensor::build(op, shape, dtype, |dweight: &mut [T]| {
-        T::weight_gradient(geometry, numbers(grad), numbers(x), dweight);
-    }), else not_float(op, dtype))
+    convolve(op, Pass::Weights, geometry, [grad, x], None, spec)
+}
+
+/// One of the three, of tensors that are [`ready`].
+fn convolve(
+    op: &'static str,
+    pass: Pass,
+    geometry: &Geometry,
+    [first, second]: [&Tensor; 2],
+    bias: Option<&Tensor>,
+    spec: Spec,
+) -> Result<Tensor> {
+    let kernel = Convolution { pass, geometry: *geometry };
+    let inputs: SmallVec<[&Tensor; 3]> = [first, second].into_iter().chain(bias).collect();
+    launch_one(op, &kernel, &inputs, spec)
 }

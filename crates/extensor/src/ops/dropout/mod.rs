@@ -3,15 +3,15 @@
 //! The mask is an auxiliary output: what was dropped is known to the backward rule from it, and not
 //! drawn again.
 
+use crate::exec::choose::Choose;
+use crate::exec::launch_one;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::samples::{Bad, Sampler};
-use crate::tensor::match_float;
 use crate::{DType, Error, Key, Result, Shape, Tensor, ops};
 use extensor_derive::method;
-use extensor_kernels::masked::scale_where;
 use smallvec::smallvec;
 
 /// Drops each number with probability `p` and scales the others by `1/(1 − p)`, so that the mean
@@ -206,12 +206,10 @@ impl Dropout {
 
     /// `x/(1 − p)` where the mask, which broadcasts to `x`, is true.
     fn keep(&self, op: &'static str, x: &Tensor, mask: &Tensor) -> Result<Tensor> {
-        let (shape, dtype) = (x.shape().clone(), x.dtype());
+        let spec = Spec { shape: x.shape().clone(), dtype: x.dtype() };
         let mask = ops::broadcast_to(mask, x.shape())?;
         let scale = 1.0 / (1.0 - self.p);
-        match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-            scale_where(mask.view(), x.view(), scale, out);
-        }), else Err(Error::DType { op, argument: "x", expected: "a float type", got: dtype }))
+        launch_one(op, &Choose::Scaled(scale), &[&mask, x], spec)
     }
 }
 

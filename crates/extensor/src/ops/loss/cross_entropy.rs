@@ -1,12 +1,12 @@
 //! The loss of scores for classes.
 
 use super::*;
+use crate::exec::classes::{ClassGradient, ClassLosses, Classes};
+use crate::exec::launch;
 use crate::ops::operation::{self, Forward};
 use crate::ops::record::{Class, Family, Input, Needs, signature};
-use crate::ops::shape::indexing::{positions, slice_of};
 use crate::over;
 use extensor_derive::method;
-use extensor_kernels::reduce::{Targets, class_gradients, class_losses, slice_mean};
 
 /// `−Σ t·ln p` over the classes, reduced, where `p = eˣ/Σ eˣ` for the logits `x`, computed from
 /// their differences to the largest.
@@ -83,8 +83,8 @@ struct Rows {
     x: Tensor,
     /// The classes' numbers, or the probabilities likewise.
     targets: Tensor,
-    /// How many rows there are.
-    count: usize,
+    /// How many rows there are, and what else is to be known of them.
+    kernel: Classes,
 }
 
 /// The axis of the classes.
@@ -147,35 +147,23 @@ impl CrossEntropy {
         ..Record::BLANK
     };
 
+    /// Logits and targets as rows, and what is computed of them.
     fn rows(self, inputs: &[&Tensor], dtype: DType) -> Result<Rows> {
+        let op = "cross_entropy";
         let (x, targets) = (inputs[0], inputs[1]);
-        let classes = x.shape()[class_axis(x)];
-        let count = rest(x.shape()).count("cross_entropy")?;
+        let rows = rest(x.shape()).count(op)?;
         let row = |x: &Tensor| classes_last(&ops::cast(x, dtype)?)?.contiguous();
-        let targets = if targets.dtype().is_float() {
-            row(targets)?
-        } else {
-            let found = positions("cross_entropy", targets, 0, classes);
-            found.map_err(|error| match error {
-                Error::IndexOutOfRange { op, index, size, .. } => {
-                    Error::ClassOutOfRange { op, index, classes: size }
-                }
-                other => other,
-            })?
+        let targets = match targets.dtype() {
+            floats if floats.is_float() => row(targets)?,
+            DType::U64 => targets.contiguous()?,
+            _ => ops::cast(targets, DType::I64)?.contiguous()?,
         };
-        Ok(Rows { x: row(x)?, targets, count })
+        let (classes, smoothing) = (x.shape()[class_axis(x)], self.smoothing);
+        let summed = self.reduction != Reduce::None;
+        let divisor = summed.then(|| self.reduction.divisor(rows));
+        let kernel = Classes { op, rows, classes, smoothing, divisor };
+        Ok(Rows { x: row(x)?, targets, kernel })
     }
-}
-
-/// The kernel's view of targets.
-macro_rules! targets {
-    ($rows:expr, $T:ty) => {
-        if $rows.targets.dtype().is_float() {
-            Targets::Weights($rows.targets.row_major::<$T>())
-        } else {
-            Targets::Classes(slice_of(&$rows.targets))
-        }
-    };
 }
 
 impl Operation for CrossEntropy {
@@ -213,53 +201,19 @@ impl Operation for CrossEntropy {
         };
         Ok(spec(self.reduction.shape(&losses), dtype))
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
-        let op = "cross_entropy";
-        let Spec { shape, dtype } = specs.swap_remove(0);
-        let rows = self.rows(inputs, dtype)?;
-        let losses_shape = Shape::from([rows.count]);
-        let y = match_float!(dtype, T => {
-            let losses = Tensor::build(op, losses_shape, DType::F64, |losses: &mut [f64]| {
-                let x = rows.x.row_major::<T>();
-                class_losses::<T>(x, targets!(rows, T), self.smoothing, losses);
-            })?;
-            let losses = losses.row_major::<f64>();
-            Tensor::build(op, shape, dtype, |out: &mut [T]| {
-                if self.reduction == Reduce::None {
-                    for (out, &loss) in out.iter_mut().zip(losses) {
-                        *out = <T as Arithmetic>::round(loss);
-                    }
-                } else {
-                    let divisor = self.reduction.divisor(rows.count);
-                    out[0] = <T as Arithmetic>::round(slice_mean(losses, divisor));
-                }
-            })
-        }, else Err(not_float(op, dtype)));
-        Ok(smallvec![y?])
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
+        let Rows { x, targets, kernel } = self.rows(inputs, specs[0].dtype)?;
+        launch("cross_entropy", &ClassLosses(kernel), &[&x, &targets], specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
-        let op = "cross_entropy_backward";
         let dtype = call.grad().dtype();
-        let rows = self.rows(call.inputs, dtype)?;
-        let shape = rows.x.shape();
-        // One gradient for each row, or the same for all.
-        let none = self.reduction == Reduce::None;
-        let g = if none { call.grad().contiguous()? } else { Tensor::zeros([0], dtype)? };
-        let scale = match self.reduction {
-            Reduce::None => 1.0,
-            _ => call.grad().to_f64_vec().iter().sum::<f64>() / self.reduction.divisor(rows.count),
-        };
+        let Rows { x, targets, kernel: of } = self.rows(call.inputs, dtype)?;
+        let g = call.grad().contiguous()?;
         let gradient = |by_targets: bool| {
-            match_float!(dtype, T => {
-            let grad = Tensor::build(op, shape.clone(), dtype, |out: &mut [T]| {
-                let g = g.row_major::<T>();
-                let x = rows.x.row_major::<T>();
-                let grads = if by_targets { [&mut [][..], out] } else { [out, &mut [][..]] };
-                let with = (self.smoothing, scale);
-                class_gradients::<T>(rows.count, [x, g], targets!(rows, T), with, grads);
-            });
-            classes_back(&grad?)
-        }, else Err(not_float(op, dtype)))
+            let kernel = ClassGradient { of, by_targets };
+            let spec = Spec { shape: x.shape().clone(), dtype };
+            let inputs = [&g, &x, &targets];
+            classes_back(&launch_one("cross_entropy_backward", &kernel, &inputs, spec)?)
         };
         call.two(|| gradient(false), || gradient(true))
     }

@@ -14,17 +14,17 @@ pub use distances::*;
 pub use labels::*;
 pub use likelihoods::*;
 
+use crate::exec::launch_one;
+use crate::exec::reduce::MapSum;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{map_real, promote, settle};
 use crate::ops::record::{Parameter, Record};
 use crate::ops::samples::{Bad, LARGE, Sampler};
-use crate::tensor::match_float;
 use crate::{Axes, DType, Error, Result, Shape, Tensor, ops};
-use extensor_kernels::map::{Formula, Formulas};
+use extensor_kernels::map::{Formula, Formulas, RealBlock};
 use extensor_kernels::number::Real;
-use extensor_kernels::reduce::{self, Arithmetic};
 use smallvec::{SmallVec, smallvec};
 use std::fmt::{self, Debug};
 
@@ -150,9 +150,10 @@ struct Elementwise<L> {
     axes: Axes,
 }
 
-struct Value<'a, L>(&'a L);
+#[derive(Clone)]
+struct Value<L>(L);
 
-impl<L: Loss> Formula<2> for Value<'_, L> {
+impl<L: Loss> Formula<2> for Value<L> {
     #[inline(always)]
     fn f<R: Real>(&self, [x, t]: [R; 2]) -> R {
         self.0.loss(x, t)
@@ -160,13 +161,14 @@ impl<L: Loss> Formula<2> for Value<'_, L> {
 }
 
 /// The derivative by the predictions, or by the targets, times `g / count`.
-struct Slope<'a, L, const BY_TARGET: bool> {
-    loss: &'a L,
+#[derive(Clone)]
+struct Slope<L, const BY_TARGET: bool> {
+    loss: L,
     count: f64,
     limit: f64,
 }
 
-impl<L: Loss, const BY_TARGET: bool> Formula<3> for Slope<'_, L, BY_TARGET> {
+impl<L: Loss, const BY_TARGET: bool> Formula<3> for Slope<L, BY_TARGET> {
     #[inline(always)]
     fn f<R: Real>(&self, [g, x, t]: [R; 3]) -> R {
         let g = g / g.lit(self.count);
@@ -214,7 +216,7 @@ impl<L: Loss> Elementwise<L> {
         let spec = Spec { shape: x.shape().clone(), dtype: g.dtype() };
         let count = self.reduction.divisor(x.len());
         let limit = g.dtype().max_finite();
-        let slope: Slope<'_, L, BY_TARGET> = Slope { loss: &self.loss, count, limit };
+        let slope: Slope<L, BY_TARGET> = Slope { loss: self.loss.clone(), count, limit };
         map_real(L::RECORD.name, &Formulas(slope), [g, x, t], spec)
     }
 }
@@ -251,18 +253,14 @@ impl<L: Loss> Operation for Elementwise<L> {
         let op = L::RECORD.name;
         let (x, t) = (inputs[0], inputs[1]);
         let spec = specs.swap_remove(0);
-        let value = Formulas(Value(&self.loss));
+        let value = Formulas(Value(self.loss.clone()));
         if self.reduction == Reduce::None {
             return Ok(smallvec![map_real(op, &value, [x, t], spec)?]);
         }
-        let Spec { shape, dtype } = spec;
-        let (x, t) = (ops::cast(x, dtype)?, ops::cast(t, dtype)?);
-        let divisor = self.reduction.divisor(x.len());
-        let sum = match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-            let sum = reduce::map_sum::<T, 2>(&value, [x.view(), t.view()], divisor);
-            out[0] = <T as Arithmetic>::round(sum);
-        }), else Err(not_float(op, dtype)));
-        Ok(smallvec![sum?])
+        let (x, t) = (ops::cast(x, spec.dtype)?, ops::cast(t, spec.dtype)?);
+        let formula: &dyn RealBlock<2> = &value;
+        let kernel = MapSum { formula, divisor: self.reduction.divisor(x.len()) };
+        Ok(smallvec![launch_one(op, &kernel, &[&x, &t], spec)?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         call.two(|| self.slope::<false>(call), || self.slope::<true>(call))
@@ -270,10 +268,6 @@ impl<L: Loss> Operation for Elementwise<L> {
     fn reduces(&self) -> Option<(&Axes, bool)> {
         Some((&self.axes, false))
     }
-}
-
-fn not_float(op: &'static str, got: DType) -> Error {
-    Error::DType { op, argument: "the result", expected: "a float type", got }
 }
 
 /// An error unless the parameter is a number that is allowed.

@@ -1,12 +1,12 @@
 //! One product for all of them: every product, forward or backward, is one call of the same kernel on
-//! strided views. A transpose is never copied, and a batch is cut up by offsets into memory.
+//! strided views.
 
+use crate::exec::launch_one;
+use crate::exec::product::Product;
 use crate::ops::operation::{Operation, Spec, backward_of, placeholder};
 use crate::ops::pointwise::Takes;
-use crate::ops::reduction::match_words;
-use crate::tensor::{Layout, expect_room, match_float};
+use crate::tensor::{Layout, expect_room};
 use crate::{Error, Result, Shape, Tensor, ops};
-use extensor_kernels::gemm::{self, Dims, Matrix};
 
 /// The two last axes exchanged: a view.
 pub(super) fn transposed(x: &Tensor) -> Tensor {
@@ -36,23 +36,6 @@ pub(super) fn tall(x: &Tensor) -> Option<Tensor> {
     Some(x.with_layout(x.layout().reshaped(&Shape::from([rows, columns]))?))
 }
 
-/// Where each matrix of a batch begins, the leading axes of `x` being broadcast to `batch`.
-pub(super) fn offsets(op: &'static str, x: &Tensor, batch: &[usize]) -> Result<Vec<usize>> {
-    let count = batch.iter().fold(1usize, |all, &size| all.saturating_mul(size));
-    // The list and the one that it was made of.
-    expect_room(op, count, 2 * size_of::<usize>())?;
-    let layout = x.layout();
-    let own = x.ndim() - 2;
-    let mut starts = vec![layout.offset as isize];
-    for (i, &size) in batch.iter().enumerate() {
-        let axis = (i + own).checked_sub(batch.len());
-        let stride = axis.filter(|&k| x.shape()[k] != 1).map_or(0, |k| layout.strides[k]);
-        starts =
-            starts.iter().flat_map(|&s| (0..size as isize).map(move |j| s + j * stride)).collect();
-    }
-    Ok(starts.into_iter().map(|s| s as usize).collect())
-}
-
 /// `a·b`, or `bias + a·b`, of (batches of) matrices of one dtype; the result has shape `shape`.
 pub(super) fn product(
     op: &'static str,
@@ -61,68 +44,41 @@ pub(super) fn product(
     bias: Option<&Tensor>,
     shape: Shape,
 ) -> Result<Tensor> {
-    let (m, k) = (a.shape()[a.ndim() - 2], a.shape()[a.ndim() - 1]);
-    let n = b.shape()[b.ndim() - 1];
-    let dims = Dims { m, k, n };
-    let batch =
-        if a.ndim() > 2 || b.ndim() > 2 { shape[..shape.len() - 2].to_vec() } else { vec![] };
     let dtype = a.dtype();
     if dtype.is_int() {
-        return integer_product(op, dims, [a, b], &batch, shape);
+        return integer_product(op, a, b, shape);
     }
     let start = bias.map(|bias| ops::broadcast_to(bias, &shape)).transpose()?;
-    let (at_a, at_b) = match shape.contains(&0) {
-        true => (Vec::new(), Vec::new()),
-        false => (offsets(op, a, &batch)?, offsets(op, b, &batch)?),
-    };
-    match_float!(dtype, T => Tensor::build(op, shape.clone(), dtype, |out: &mut [T]| {
-        if let Some(start) = &start {
-            use extensor_kernels::copy::{ViewMut, copy};
-            copy(start.view::<T>(), ViewMut::new(out, 0, &shape, &shape.strides()));
-        }
-        let matrix = |x: &Tensor, offset: usize| {
-            let strides = x.strides();
-            let (row_stride, col_stride) = (strides[x.ndim() - 2], strides[x.ndim() - 1]);
-            (offset, row_stride, col_stride)
-        };
-        let (data_a, data_b) = (a.view::<T>().data(), b.view::<T>().data());
-        let as_matrix = |data, (offset, row_stride, col_stride)| Matrix { data, offset, row_stride, col_stride };
-        if batch.is_empty() {
-            let first = as_matrix(data_a, matrix(a, a.layout().offset));
-            let second = as_matrix(data_b, matrix(b, b.layout().offset));
-            gemm::matmul(dims, first, second, start.is_some(), out, n);
-        } else {
-            let first = as_matrix(data_a, matrix(a, 0));
-            let second = as_matrix(data_b, matrix(b, 0));
-            gemm::matmul_batched(dims, first, &at_a, second, &at_b, start.is_some(), out);
-        }
-    }), else Err(Error::DType { op, argument: "the result", expected: "a float type", got: dtype }))
+    if !shape.contains(&0) {
+        expect_offsets(op, a, b, &shape)?;
+    }
+    let (kernel, spec) = (Product { bias: start.is_some() }, Spec { shape, dtype });
+    match &start {
+        Some(start) => launch_one(op, &kernel, &[a, b, start], spec),
+        None => launch_one(op, &kernel, &[a, b], spec),
+    }
 }
 
 /// `a·b` of (batches of) matrices of whole numbers, which wrap around.
-fn integer_product(
-    op: &'static str,
-    dims: Dims,
-    operands: [&Tensor; 2],
-    batch: &[usize],
-    shape: Shape,
-) -> Result<Tensor> {
-    let dtype = operands[0].dtype();
-    if operands.iter().any(|x| x.is_empty()) {
+fn integer_product(op: &'static str, a: &Tensor, b: &Tensor, shape: Shape) -> Result<Tensor> {
+    let dtype = a.dtype();
+    if a.is_empty() || b.is_empty() {
         return Tensor::zeros(shape, dtype);
     }
-    // In memory row by row, the matrices begin where their offsets say.
-    let [a, b] = [operands[0].contiguous()?, operands[1].contiguous()?];
-    let from_first = |x: &Tensor| -> Result<Vec<usize>> {
-        let (mut all, first) = (offsets(op, x, batch)?, x.layout().offset);
-        all.iter_mut().for_each(|at| *at -= first);
-        Ok(all)
-    };
-    let (at_a, at_b) = (from_first(&a)?, from_first(&b)?);
-    match_words!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-        let [data_a, data_b] = [&a, &b].map(|x| x.row_major::<T>());
-        gemm::integers(dims, (data_a, &at_a), (data_b, &at_b), out);
-    }))
+    let (a, b) = (a.contiguous()?, b.contiguous()?);
+    expect_offsets(op, &a, &b, &shape)?;
+    launch_one(op, &Product { bias: false }, &[&a, &b], Spec { shape, dtype })
+}
+
+/// An error unless there is memory for where the matrices of a batch begin, and for the list that
+/// this is made of.
+fn expect_offsets(op: &'static str, a: &Tensor, b: &Tensor, shape: &Shape) -> Result<()> {
+    if a.ndim() <= 2 && b.ndim() <= 2 {
+        return Ok(());
+    }
+    let batch = &shape[..shape.len() - 2];
+    let count = batch.iter().fold(1usize, |all, &size| all.saturating_mul(size));
+    expect_room(op, count, 2 * size_of::<usize>())
 }
 
 /// `a·b` for operands of any dimensions that [`MatMul`] accepts, in `dtype`.

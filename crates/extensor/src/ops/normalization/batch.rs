@@ -1,8 +1,8 @@
 //! A channel of all images of a batch, normalised together.
 
-use super::per_channel;
-use super::slice;
-use super::{By, EPS, Split, common_dtype, expect_eps, factor, no_float, none, optionally};
+use super::{By, EPS, Split, common_dtype, expect_eps, factor, gradients, no_float, none, wanted};
+use crate::exec::launch;
+use crate::exec::normalize::{self, BatchNormalize, BatchNormalizeGradient};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, placeholder};
 use crate::ops::options::options;
@@ -11,11 +11,8 @@ use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::ops::reduction::wide;
 use crate::ops::samples::{Bad, Sampler};
 use crate::ops::shape::{bad_parameter, bad_shape, optional};
-use crate::tensor::match_float;
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
-use extensor_kernels::native::Compute;
-use extensor_kernels::norm::planes::{self, Found, Planes, Statistics};
 use smallvec::{SmallVec, smallvec};
 
 /// What [`batch_norm2d`] returns; all but the output are statistics, of shape `[C]`, in `f32` for
@@ -149,7 +146,7 @@ pub fn batch_norm2d_backward(
 /// Planes of fewer numbers are brought together channel by channel first.
 const SMALL_PLANE: usize = 16;
 
-/// A batch as its kernel sees it.
+/// The sizes of a batch.
 struct Batch {
     images: usize,
     channels: usize,
@@ -169,13 +166,6 @@ impl Batch {
 
     fn gathered(&self) -> bool {
         self.images > 1 && self.len < SMALL_PLANE
-    }
-
-    fn planes(&self, eps: f64) -> Planes {
-        if self.gathered() {
-            return Planes::batch(1, self.channels, self.images * self.len, eps);
-        }
-        Planes::batch(self.images, self.channels, self.len, eps)
     }
 
     /// The tensor with images and channels in the other order, if that is how the kernel takes it.
@@ -245,21 +235,12 @@ impl BatchNorm2d {
         ..Record::BLANK
     };
 
-    /// The next running statistics of a channel, from those given and what was found.
-    fn running(&self, found: &Found, given: Option<(f64, f64)>, count: usize) -> (f64, f64) {
-        match given {
-            Some(given) if !self.training || count == 0 => given,
-            None if count == 0 => (f64::NAN, f64::NAN),
-            given => {
-                let unbiased = count as f64 / (count - 1).max(1) as f64;
-                let batch = (found.mean, found.variance * unbiased);
-                given.map_or(batch, |(mean, var)| {
-                    let mixed =
-                        |old: f64, new: f64| (1.0 - self.momentum) * old + self.momentum * new;
-                    (mixed(mean, batch.0), mixed(var, batch.1))
-                })
-            }
-        }
+    /// What is computed of a batch.
+    fn kernel(&self, batch: &Batch) -> normalize::Batch {
+        let (eps, training, channels) = (self.eps, self.training, batch.channels);
+        let (images, len) =
+            if batch.gathered() { (1, batch.count()) } else { (batch.images, batch.len) };
+        normalize::Batch { images, channels, len, eps, training }
     }
 }
 
@@ -298,53 +279,24 @@ impl Operation for BatchNorm2d {
         specs.extend((0..4).map(|_| statistic()));
         Ok(specs)
     }
-    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
-        let op = "batch_norm2d";
-        let (dtype, statistic) = (specs[0].dtype, &specs[1]);
+    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+        let (dtype, statistic) = (specs[0].dtype, specs[1].dtype);
         let batch = Batch::of(inputs[0]);
         let x = batch.turned(&ops::cast(inputs[0], dtype)?)?.contiguous()?;
-        let [gamma, beta] = [1, 2].map(|i| factor(inputs.get(i), 1.0, batch.channels, dtype));
-        let (gamma, beta) = (gamma?, beta?);
-        let given = match inputs.get(3..5) {
-            Some([mean, var]) => {
-                let cast = |x: &Tensor| ops::cast(x, statistic.dtype)?.contiguous();
-                Some((cast(mean)?, cast(var)?))
-            }
-            _ => None,
-        };
-        let mut found =
-            vec![Found { mean: f64::NAN, variance: f64::NAN, slope: f64::NAN }; batch.channels];
-        let y = match_float!(dtype, T => Tensor::build(op, x.shape().clone(), dtype, |y: &mut [T]| {
-            type W = <T as Compute>::Wide;
-            let statistics = match &given {
-                Some((mean, var)) if !self.training => {
-                    Statistics::Given(slice::<W>(mean), slice::<W>(var))
-                }
-                _ => Statistics::Own,
-            };
-            let (gamma, beta) = (slice::<W>(&gamma), slice::<W>(&beta));
-            if !y.is_empty() || !self.training {
-                let planes = batch.planes(self.eps);
-                found = planes::forward(&planes, slice::<T>(&x), gamma, beta, statistics, y);
-            }
-        }), else no_float(op, dtype))?;
-        let count = batch.count();
-        let given = given.map(|(mean, var)| (mean.to_f64_vec(), var.to_f64_vec()));
-        let running = |c: usize| {
-            let given = given.as_ref().map(|(mean, var)| (mean[c], var[c]));
-            self.running(&found[c], given, count)
-        };
-        let each = |value: &dyn Fn(usize) -> f64| {
-            let values: Vec<f64> = (0..batch.channels).map(value).collect();
-            ops::cast(&Tensor::from_vec(values, statistic.shape.clone())?, statistic.dtype)
-        };
-        Ok(smallvec![
-            batch.turned(&y)?,
-            each(&|c| running(c).0)?,
-            each(&|c| running(c).1)?,
-            each(&|c| found[c].mean)?,
-            each(&|c| found[c].slope)?,
-        ])
+        let mut given: SmallVec<[Tensor; 5]> = smallvec![x];
+        for input in &inputs[1..3] {
+            given.push(factor(Some(input), 1.0, batch.channels, dtype)?);
+        }
+        for running in &inputs[3..] {
+            given.push(ops::cast(running, statistic)?.contiguous()?);
+        }
+        let (momentum, running) = (self.momentum, given.len() == 5);
+        let kernel = BatchNormalize { batch: self.kernel(&batch), momentum, running };
+        specs[0].shape = given[0].shape().clone();
+        let given: SmallVec<[&Tensor; 5]> = given.iter().collect();
+        let mut outputs = launch("batch_norm2d", &kernel, &given, specs)?;
+        outputs[0] = batch.turned(&outputs[0])?;
+        Ok(outputs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let op = "batch_norm2d_backward";
@@ -354,29 +306,11 @@ impl Operation for BatchNorm2d {
         let g = batch.turned(call.grad())?.contiguous()?;
         let gamma = factor(call.inputs.get(1), 1.0, batch.channels, dtype)?;
         let (mean, slope) = (call.outputs[3].contiguous()?, call.outputs[4].contiguous()?);
-        let [mut dgamma, mut dbeta] =
-            [1, 2].map(|i| vec![0.0; if call.wanted[i] { batch.channels } else { 0 }]);
-        let (moving, limit) = (self.training, dtype.max_finite());
-        let dx = match_float!(dtype, T => {
-            type W = <T as Compute>::Wide;
-            let (mean, slope) = (slice::<W>(&mean), slice::<W>(&slope));
-            optionally(op, call.wanted[0], x.shape(), dtype, |dx: Option<&mut [T]>| {
-                if !x.is_empty() {
-                    let (planes, gamma) = (batch.planes(self.eps), slice::<W>(&gamma));
-                    let (g, x) = (slice::<T>(&g), slice::<T>(&x));
-                    let saved = Statistics::Saved { mean, slope, moving };
-                    let sums = planes::backward(&planes, g, x, gamma, saved, limit, dx);
-                    per_channel(&planes, &sums, &mut dgamma, &mut dbeta);
-                }
-            })
-        }, else no_float(op, dtype))?;
-        let mut grads: Grads = SmallVec::from_elem(None, call.inputs.len());
-        grads[0] = dx.map(|dx| batch.turned(&dx)).transpose()?;
-        for (i, sums) in [(1, dgamma), (2, dbeta)] {
-            if call.wanted[i] {
-                grads[i] = Some(Tensor::from_vec(sums, [batch.channels])?);
-            }
-        }
+        let wanted = wanted(call);
+        let kernel = BatchNormalizeGradient { batch: self.kernel(&batch), wanted };
+        let inputs = [&g, &x, &gamma, &mean, &slope];
+        let mut grads = gradients(op, call, &kernel, &inputs, wanted, x.shape())?;
+        grads[0] = grads[0].take().map(|dx| batch.turned(&dx)).transpose()?;
         Ok(grads)
     }
     fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {

@@ -12,16 +12,14 @@ pub use batch::*;
 pub use group::*;
 pub use layer::*;
 
-use crate::ops::operation::{Backward, Forward, Grads, Outputs, Specs, spec};
+use crate::exec::normalize::{Groups, Normalize, NormalizeGradient};
+use crate::exec::{Kernel, launch};
+use crate::ops::operation::{Backward, Forward, Grads, Outputs, Spec, Specs, spec};
 use crate::ops::record::Parameter;
 use crate::ops::reduction::wide;
 use crate::ops::samples::{Sample, all_equal};
 use crate::ops::shape::{bad_parameter, bad_shape, optional};
-use crate::tensor::match_float;
 use crate::{DType, Error, Result, Shape, Tensor, ops, over};
-use extensor_kernels::native::Compute;
-use extensor_kernels::norm::planes::{self, Planes, Statistics};
-use extensor_kernels::norm::rows::{self, Factors, Rows};
 use smallvec::{SmallVec, smallvec};
 
 /// The parameter `eps`.
@@ -97,63 +95,18 @@ fn none(group: &[f64], centred: bool) -> bool {
     all_equal(group) && (centred || group.first() == Some(&0.0))
 }
 
-/// The elements of a tensor that lies in row-major order.
-fn slice<T: extensor_kernels::native::Native>(x: &Tensor) -> &[T] {
-    x.row_major()
-}
-
 fn no_float<R>(op: &'static str, dtype: DType) -> Result<R> {
     Err(Error::DType { op, argument: "x", expected: "a float type", got: dtype })
 }
 
-/// Which numbers of a row-major array are normalised together: for each image, groups of
-/// neighbouring channels, each of `len` numbers. A channel has one factor.
-#[derive(Clone, Copy, Debug)]
-struct Groups {
-    images: usize,
-    groups: usize,
-    /// In a group.
-    channels: usize,
-    len: usize,
-    centred: bool,
-    eps: f64,
-}
-
 impl Groups {
-    fn rows(&self) -> Rows {
-        let Groups { images, groups, channels, centred, eps, .. } = *self;
-        Rows { count: images * groups, len: channels, groups, centred, eps }
-    }
-
-    fn planes(&self) -> Planes {
-        let Groups { images, groups, channels, len, eps, .. } = *self;
-        Planes::grouped(images, groups, groups * channels, len, eps)
-    }
-
-    /// How many factors there are.
-    fn factors(&self) -> usize {
-        self.groups * self.channels
-    }
-
     /// The normalised tensor.
-    fn forward(&self, op: &'static str, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
-        let spec = specs.swap_remove(0);
-        let (shape, dtype) = (spec.shape, spec.dtype);
+    fn forward(&self, op: &'static str, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
+        let dtype = specs[0].dtype;
         let x = ops::cast(inputs[0], dtype)?.contiguous()?;
         let gamma = factor(inputs.get(1), 1.0, self.factors(), dtype)?;
         let beta = factor(inputs.get(2), 0.0, self.factors(), dtype)?;
-        let y = match_float!(dtype, T => Tensor::build(op, shape, dtype, |y: &mut [T]| {
-            type W = <T as Compute>::Wide;
-            let (gamma, beta) = (slice::<W>(&gamma), slice::<W>(&beta));
-            if y.is_empty() {
-            } else if self.len == 1 {
-                rows::forward(&self.rows(), slice::<T>(&x), gamma, beta, y);
-            } else {
-                let own = Statistics::Own;
-                planes::forward(&self.planes(), slice::<T>(&x), gamma, beta, own, y);
-            }
-        }), else no_float(op, dtype))?;
-        Ok(smallvec![y])
+        launch(op, &Normalize(*self), &[&x, &gamma, &beta], specs)
     }
 
     /// The gradients wanted.
@@ -162,37 +115,9 @@ impl Groups {
         let x = ops::cast(call.inputs[0], dtype)?.contiguous()?;
         let g = call.grad().contiguous()?;
         let gamma = factor(call.inputs.get(1), 1.0, self.factors(), dtype)?;
-        let wants = |i: usize| call.wanted.get(i) == Some(&true);
-        let [mut dgamma, mut dbeta] =
-            [1, 2].map(|i| if wants(i) { vec![0.0; self.factors()] } else { Vec::new() });
-        let limit = dtype.max_finite();
-        let dx = match_float!(dtype, T => {
-            let (g, x) = (slice::<T>(&g), slice::<T>(&x));
-            let gamma = slice::<<T as Compute>::Wide>(&gamma);
-            optionally(op, wants(0), &call.inputs[0].shape().clone(), dtype, |dx: Option<&mut [T]>| {
-                if x.is_empty() {
-                } else if self.len == 1 {
-                    let factors = Factors {
-                        gamma: wants(1).then_some(&mut dgamma[..]),
-                        beta: wants(2).then_some(&mut dbeta[..]),
-                    };
-                    rows::backward(&self.rows(), g, x, gamma, limit, dx, factors);
-                } else {
-                    let (planes, own) = (self.planes(), Statistics::Own);
-                    let sums = planes::backward(&planes, g, x, gamma, own, limit, dx);
-                    per_channel(&planes, &sums, &mut dgamma, &mut dbeta);
-                }
-            })
-        }, else no_float(op, dtype))?;
-        let shape = |i: usize| call.inputs[i].shape().clone();
-        let mut grads: Grads = smallvec![dx];
-        for (i, sums) in [(1, dgamma), (2, dbeta)] {
-            if i < call.inputs.len() {
-                let made = wants(i).then(|| Tensor::from_vec(sums, shape(i)));
-                grads.push(made.transpose()?);
-            }
-        }
-        Ok(grads)
+        let wanted = wanted(call);
+        let kernel = NormalizeGradient { groups: *self, wanted };
+        gradients(op, call, &kernel, &[&g, &x, &gamma], wanted, x.shape())
     }
 
     /// The derivative along tangents.
@@ -207,32 +132,32 @@ impl Groups {
     }
 }
 
-/// Runs `fill` with a new tensor's elements if `wanted`, otherwise without.
-fn optionally<T: extensor_kernels::native::Native>(
-    op: &'static str,
-    wanted: bool,
-    shape: &Shape,
-    dtype: DType,
-    mut fill: impl FnMut(Option<&mut [T]>),
-) -> Result<Option<Tensor>> {
-    if wanted {
-        return Tensor::build(op, shape.clone(), dtype, |out| fill(Some(out))).map(Some);
-    }
-    fill(None);
-    Ok(None)
+/// Which of the gradients for the tensor and its factors are wanted.
+fn wanted(call: &Backward<'_>) -> [bool; 3] {
+    [0, 1, 2].map(|i| call.wanted.get(i) == Some(&true))
 }
 
-/// Adds up the sums of pieces for each channel, in their order, where they are wanted.
-fn per_channel(planes: &Planes, sums: &[[f64; 2]], dgamma: &mut [f64], dbeta: &mut [f64]) {
-    for (k, [sum, product]) in sums.iter().enumerate() {
-        let channel = planes.channel(k / planes.pieces, k % planes.pieces);
-        if let Some(total) = dgamma.get_mut(channel) {
-            *total += product;
-        }
-        if let Some(total) = dbeta.get_mut(channel) {
-            *total += sum;
-        }
+/// The gradients that a kernel makes: that for the tensor, of this shape, and in `f64` those for the
+/// factors, as far as they are wanted.
+fn gradients(
+    op: &'static str,
+    call: &Backward<'_>,
+    kernel: &dyn Kernel,
+    inputs: &[&Tensor],
+    wanted: [bool; 3],
+    shape: &Shape,
+) -> Result<Grads> {
+    let each = |i: usize| match i {
+        0 => Spec { shape: shape.clone(), dtype: call.grad().dtype() },
+        _ => Spec { shape: call.inputs[i].shape().clone(), dtype: DType::F64 },
+    };
+    let specs = (0..3).filter(|&i| wanted[i]).map(each).collect();
+    let mut made = launch(op, kernel, inputs, specs)?.into_iter();
+    let mut grads: Grads = SmallVec::from_elem(None, call.inputs.len());
+    for (grad, _) in grads.iter_mut().zip(wanted).filter(|(_, wanted)| *wanted) {
+        *grad = made.next();
     }
+    Ok(grads)
 }
 
 /// What a tensor is normalised by.

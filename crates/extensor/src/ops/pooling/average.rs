@@ -1,17 +1,18 @@
 //! The average of each window.
 
-use super::{CASES, Sliding, WINDOW, bad_windows, no_float, params, plane, planes, pooled, slice};
+use super::{CASES, Sliding, WINDOW, bad_windows, params, plane, planes, pooled};
 use super::{PoolOptions, sizes, two};
+use crate::exec::pool::Pool;
+use crate::exec::{launch, launch_one};
 use crate::ops::Pair;
-use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_parameter, required};
-use crate::tensor::match_float;
 use crate::{DType, Error, Result, Shape, Tensor, ops, over};
 use extensor_derive::method;
-use extensor_kernels::pool::{self, Kind, Planes, Windows};
+use extensor_kernels::pool::{Kind, Planes, Windows};
 use smallvec::smallvec;
 
 /// The average of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`; windows may
@@ -105,26 +106,15 @@ fn pull(op: &dyn Operation, grad_output: &Tensor, input_shape: &[usize]) -> Resu
 }
 
 /// The averages of windows.
-fn averaged(op: &'static str, x: &Tensor, planes: &Planes, mut specs: Specs) -> Result<Outputs> {
-    let spec = specs.swap_remove(0);
-    let (x, dtype) = (x.contiguous()?, spec.dtype);
-    let y = match_float!(dtype, T => Tensor::build(op, spec.shape, dtype, |y: &mut [T]| {
-        pool::average(planes, slice::<T>(&x), y)
-    }), else no_float(op, dtype))?;
-    Ok(smallvec![y])
+fn averaged(op: &'static str, x: &Tensor, planes: Planes, specs: Specs) -> Result<Outputs> {
+    launch(op, &Pool::Average(planes), &[&x.contiguous()?], specs)
 }
 
 /// The gradient of that.
-fn distribute(op: &'static str, call: &Backward<'_>, planes: &Planes) -> Result<Grads> {
+fn distribute(op: &'static str, call: &Backward<'_>, planes: Planes) -> Result<Grads> {
     let (g, shape) = (call.grad().contiguous()?, call.inputs[0].shape());
-    let dtype = g.dtype();
-    call.one(|| {
-        match_float!(dtype, T => {
-        Tensor::build(op, shape.clone(), dtype, |dx: &mut [T]| {
-            pool::average_backward(planes, slice::<T>(&g), dx)
-        })
-    }, else no_float(op, dtype))
-    })
+    let spec = || Spec { shape: shape.clone(), dtype: g.dtype() };
+    call.one(|| launch_one(op, &Pool::AverageGradient(planes), &[&g], spec()))
 }
 
 #[derive(Clone, Debug)]
@@ -171,11 +161,11 @@ impl Operation for AvgPool2d {
     }
     fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
         let planes = self.window.over("avgpool2d", inputs[0].shape())?;
-        averaged("avgpool2d", inputs[0], &planes, specs)
+        averaged("avgpool2d", inputs[0], planes, specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let planes = self.window.over("avgpool2d", call.inputs[0].shape())?;
-        distribute("avgpool2d_backward", call, &planes)
+        distribute("avgpool2d_backward", call, planes)
     }
 }
 
@@ -312,10 +302,10 @@ impl Operation for AdaptiveAvgPool2d {
     }
     fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
         let planes = self.over(inputs[0].shape())?;
-        averaged("adaptive_avgpool2d", inputs[0], &planes, specs)
+        averaged("adaptive_avgpool2d", inputs[0], planes, specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let planes = self.over(call.inputs[0].shape())?;
-        distribute("adaptive_avgpool2d_backward", call, &planes)
+        distribute("adaptive_avgpool2d_backward", call, planes)
     }
 }

@@ -1,17 +1,16 @@
 //! The largest number of each window.
 
-use super::{CASES, PoolOptions, Sliding, WINDOW, bad_windows, no_float, params, pooled, slice};
+use super::{CASES, PoolOptions, Sliding, WINDOW, bad_windows, no_float, params, pooled};
+use crate::exec::pool::Pool;
+use crate::exec::{launch, launch_one};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, placeholder};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::samples::Sample;
 use crate::ops::shape::bad_shape;
-use crate::tensor::match_float;
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
-use extensor_kernels::index::first_outside;
-use extensor_kernels::pool;
 use smallvec::smallvec;
 
 /// The largest number of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`;
@@ -158,37 +157,19 @@ impl Operation for MaxPool2d {
         let indices = Spec { shape: shape.clone(), dtype: DType::I64 };
         Ok(smallvec![Spec { shape, dtype: x.dtype() }, indices])
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
         let op = "maxpool2d";
         let planes = self.window.over(op, inputs[0].shape())?;
-        let x = inputs[0].contiguous()?;
-        let Spec { shape, dtype } = specs.swap_remove(0);
-        let mut y = no_float(op, dtype);
-        let indices = Tensor::build(op, shape.clone(), DType::I64, |indices: &mut [i64]| {
-            y = match_float!(dtype, T => Tensor::build(op, shape.clone(), dtype, |y: &mut [T]| {
-                pool::maximum(&planes, slice::<T>(&x), y, indices)
-            }), else no_float(op, dtype));
-        })?;
-        Ok(smallvec![y?, indices])
+        launch(op, &Pool::Maximum(planes), &[&inputs[0].contiguous()?], specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let op = "maxpool2d_backward";
         let shape = call.inputs[0].shape();
         let planes = self.window.over(op, shape)?;
         let (g, indices) = (call.grad().contiguous()?, call.outputs[1].contiguous()?);
-        let listed = slice::<i64>(&indices);
-        let size = planes.rows.len * planes.columns.len;
-        if let Some(index) = first_outside(listed, size) {
-            return Err(Error::IndexOutOfRange { op, index, axis: shape.len() - 2, size });
-        }
-        let dtype = g.dtype();
-        call.one(|| {
-            match_float!(dtype, T => {
-            Tensor::build(op, shape.clone(), dtype, |dx: &mut [T]| {
-                pool::maximum_backward(&planes, slice::<T>(&g), listed, dx)
-            })
-        }, else no_float(op, dtype))
-        })
+        let kernel = Pool::MaximumGradient { planes, axis: shape.len() - 2 };
+        let spec = || Spec { shape: shape.clone(), dtype: g.dtype() };
+        call.one(|| launch_one(op, &kernel, &[&g, &indices], spec()))
     }
     fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
         let (y, indices) = (call.outputs[0], call.outputs[1]);

@@ -13,8 +13,7 @@ use crate::ops::params::Params;
 use crate::ops::record::Parameter;
 use crate::ops::samples::Bad;
 use crate::ops::shape::{bad_parameter, bad_shape, optional, required};
-use crate::{DType, Error, Result, Shape, Tensor};
-use extensor_kernels::native::Native;
+use crate::{DType, Error, Result, Shape};
 use extensor_kernels::pool::{Kind, Planes, Windows};
 
 /// The windows that [`maxpool2d`] and [`avgpool2d`] slide over images.
@@ -193,11 +192,6 @@ fn pooled(op: &'static str, shape: &Shape, planes: &Planes) -> Result<Shape> {
     pooled.set(shape.len() - 1, planes.columns.count);
     pooled.count(op)?;
     Ok(pooled)
-}
-
-/// The elements of a tensor that lies in row-major order.
-fn slice<T: Native>(x: &Tensor) -> &[T] {
-    x.row_major()
 }
 
 fn no_float<R>(op: &'static str, dtype: DType) -> Result<R> {

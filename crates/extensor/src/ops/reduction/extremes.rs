@@ -1,5 +1,7 @@
 //! The largest and the smallest, and where they are; whether any or all are true.
 
+use crate::exec::launch_one;
+use crate::exec::reduce::{ExtremeGradient, Fold};
 use crate::ops::operation::{Backward, Spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, map_real};
@@ -7,14 +9,13 @@ use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signatu
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
 use crate::ops::reduction::{along, bad_axes, bad_masks, samples, wide};
 use crate::ops::samples::{Bad, Sampler};
-use crate::tensor::{match_float, match_int};
 use crate::{Axes, DType, Error, Over, Result, Tensor, ops, over};
 use extensor_kernels::map::{Formula, Formulas};
 use extensor_kernels::number::Real;
-use extensor_kernels::reduce;
-use std::num::Wrapping;
+use extensor_kernels::reduce::{Which, ties_follow};
 
 /// `share` where `x` is the extreme value `y`, 0 elsewhere; NaN for NaN.
+#[derive(Clone)]
 struct Chosen;
 
 impl Formula<3> for Chosen {
@@ -26,6 +27,7 @@ impl Formula<3> for Chosen {
 }
 
 /// `g / n`.
+#[derive(Clone)]
 struct Share;
 
 impl Formula<2> for Share {
@@ -57,32 +59,26 @@ fn among_ties(
 /// where groups are too small or too scattered for that.
 fn at_once(
     op: &'static str,
-    which: reduce::Which,
+    which: Which,
     call: &Backward<'_>,
     group: &Group,
 ) -> Result<Option<Tensor>> {
     let (g, x) = (call.grad(), call.inputs[0]);
     let (shape, dtype) = (x.shape(), x.dtype());
     let traced = g.is_traced() || x.is_traced();
-    if traced || g.dtype() != dtype || !reduce::ties_follow(shape, &group.mask) {
+    if traced || g.dtype() != dtype || !ties_follow(shape, &group.mask) {
         return Ok(None);
     }
     let (g, x) = (g.contiguous()?, x.contiguous()?);
-    match_float!(dtype, T => {
-        let (Some(g), Some(x)) = (g.view::<T>().as_slice(), x.view::<T>().as_slice()) else {
-            return Ok(None);
-        };
-        Tensor::build(op, shape.clone(), dtype, |out: &mut [T]| {
-            reduce::extreme_gradient(which, x, shape, &group.mask, g, out)
-        }).map(Some)
-    }, else Ok(None))
+    let kernel = ExtremeGradient { which, over: group.mask.clone() };
+    launch_one(op, &kernel, &[&x, &g], Spec { shape: shape.clone(), dtype }).map(Some)
 }
 
 /// Defines the largest or the smallest.
 macro_rules! extreme {
     (
         $(#[$doc:meta])*
-        $name:ident, $backward:ident, $Op:ident: $kernel:path, $which:ident, $formula:literal, $sign:literal
+        $name:ident, $backward:ident, $Op:ident: $fold:ident, $which:ident, $formula:literal, $sign:literal
     ) => {
         $(#[$doc])*
         ///
@@ -136,16 +132,10 @@ macro_rules! extreme {
             const NONEMPTY: bool = true;
 
             fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
-                let Spec { shape, dtype } = spec;
-                let op = stringify!($name);
-                match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-                    $kernel(x.view(), &group.mask, out)
-                }), else match_int!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-                    $kernel(x.view(), &group.mask, out)
-                }), else Err(Error::DType { op, argument: "x", expected: "a number type", got: dtype })))
+                group.fold(stringify!($name), Fold::$fold, x, spec)
             }
             fn backward(&self, call: &Backward<'_>, axes: &Axes, group: &Group) -> Result<Tensor> {
-                let (op, which) = (stringify!($backward), reduce::Which::$which);
+                let (op, which) = (stringify!($backward), Which::$which);
                 if let Some(gradient) = at_once(op, which, call, group)? {
                     return Ok(gradient);
                 }
@@ -185,7 +175,7 @@ extreme! {
     /// assert_eq!(grad.to_vec::<f64>()?, [0.0, 0.5, 0.0, 0.5]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
-    max_reduce, max_reduce_backward, Max: reduce::maximum, Largest, "y = max x", 1.0
+    max_reduce, max_reduce_backward, Max: Maximum, Largest, "y = max x", 1.0
 }
 
 extreme! {
@@ -198,7 +188,7 @@ extreme! {
     /// assert_eq!(min_reduce(&x, 1)?.to_vec::<i32>()?, [1, 2]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
-    min_reduce, min_reduce_backward, Min: reduce::minimum, Smallest, "y = min x", -1.0
+    min_reduce, min_reduce_backward, Min: Minimum, Smallest, "y = min x", -1.0
 }
 
 /// The parameter `axis` of [`argmax`] and [`argmin`].
@@ -277,7 +267,7 @@ macro_rules! position {
                 DType::I64
             }
             fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
-                position(stringify!($name), reduce::Which::$which, x, group, spec)
+                group.fold(stringify!($name), Fold::Position(Which::$which), x, spec)
             }
             fn backward(&self, _: &Backward<'_>, _: &Axes, _: &Group) -> Result<Tensor> {
                 no_derivative(stringify!($name))
@@ -307,22 +297,6 @@ fn no_derivative(op: &'static str) -> Result<Tensor> {
         op,
         argument: "x".into(),
         reason: "the operation has no derivative",
-    })
-}
-
-fn position(
-    op: &'static str,
-    which: reduce::Which,
-    x: &Tensor,
-    group: &Group,
-    spec: Spec,
-) -> Result<Tensor> {
-    Tensor::build(op, spec.shape, DType::I64, |out: &mut [i64]| {
-        match_float!(x.dtype(), T => reduce::arg::<T>(which, x.view(), &group.mask, out), else {
-            match_int!(x.dtype(), T => reduce::arg::<T>(which, x.view(), &group.mask, out), else {
-                reduce::arg::<Wrapping<u8>>(which, x.view(), &group.mask, out)
-            })
-        })
     })
 }
 
@@ -364,7 +338,7 @@ fn truth(x: &Tensor) -> Result<Tensor> {
 
 /// Defines a question about masks, or about numbers that are true where they are not zero.
 macro_rules! quantifier {
-    ($(#[$doc:meta])* $name:ident, $Op:ident: $kernel:path, $formula:literal, $conventions:literal) => {
+    ($(#[$doc:meta])* $name:ident, $Op:ident, $formula:literal, $conventions:literal) => {
         $(#[$doc])*
         ///
         /// Domain: masks, and numbers, which are true where they are not 0.
@@ -408,14 +382,7 @@ macro_rules! quantifier {
             }
 
             fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
-                let op = stringify!($name);
-                let truth = truth(x)?;
-                Tensor::build(op, spec.shape, DType::Bool, |out: &mut [Wrapping<u8>]| {
-                    $kernel(truth.view(), &group.mask, out);
-                    for y in out {
-                        *y = Wrapping(u8::from(y.0 != 0));
-                    }
-                })
+                group.fold(stringify!($name), Fold::$Op, &truth(x)?, spec)
             }
             fn backward(&self, _: &Backward<'_>, _: &Axes, _: &Group) -> Result<Tensor> {
                 no_derivative(stringify!($name))
@@ -434,7 +401,7 @@ quantifier! {
     /// assert_eq!(any(&x, 1)?.to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
-    any, Any: reduce::maximum, "y = whether any x is true", "false over an empty axis"
+    any, Any, "y = whether any x is true", "false over an empty axis"
 }
 
 quantifier! {
@@ -447,5 +414,5 @@ quantifier! {
     /// assert_eq!(all(&x, 1)?.to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
-    all, All: reduce::minimum, "y = whether all x are true", "true over an empty axis"
+    all, All, "y = whether all x are true", "true over an empty axis"
 }

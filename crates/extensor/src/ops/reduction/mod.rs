@@ -15,25 +15,25 @@ pub use running::*;
 pub use scan::*;
 pub use spread::*;
 
+use crate::exec::launch_one;
+use crate::exec::reduce::{Fold, Reduce, Reduced};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, map_real};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::samples::{Bad, LARGE, Sampler};
-use crate::tensor::match_float;
 use crate::{Axes, DType, Error, Over, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use extensor_kernels::map::{Formula, Formulas};
 use extensor_kernels::number::Real;
-use extensor_kernels::reduce;
 use smallvec::{SmallVec, smallvec};
 use std::fmt::Debug;
 
 /// A tensor seen by a reduction: which axes go, what stays, and how many numbers each result has.
 pub(super) struct Group {
     /// Which axes are reduced.
-    pub mask: SmallVec<[bool; 6]>,
+    pub mask: Reduced,
     /// The shape of the result with the reduced axes kept at size 1.
     pub kept: Shape,
     /// How many numbers become one.
@@ -74,6 +74,11 @@ impl Group {
         }
         let sizes = self.kept.iter().zip(&self.mask);
         sizes.filter(|(_, reduced)| !**reduced).map(|(&size, _)| size).collect()
+    }
+
+    /// What becomes of the numbers of each group.
+    pub fn fold(&self, op: &'static str, fold: Fold, x: &Tensor, spec: Spec) -> Result<Tensor> {
+        launch_one(op, &Reduce { fold, over: &self.mask[..] }, &[x], spec)
     }
 
     /// A result in the shape that broadcasts against the input.
@@ -215,48 +220,6 @@ pub(super) fn wide(dtype: DType) -> DType {
         other => other,
     }
 }
-
-/// Runs the expression with `$T` standing for a wrapping integer of the dtype's size: sums and
-/// products of signed and unsigned numbers have the same bits.
-macro_rules! match_words {
-    ($dtype:expr, $T:ident => $body:expr) => {
-        match $dtype.size() {
-            1 => {
-                type $T = std::num::Wrapping<u8>;
-                $body
-            }
-            2 => {
-                type $T = std::num::Wrapping<u16>;
-                $body
-            }
-            4 => {
-                type $T = std::num::Wrapping<u32>;
-                $body
-            }
-            _ => {
-                type $T = std::num::Wrapping<u64>;
-                $body
-            }
-        }
-    };
-}
-pub(super) use match_words;
-
-/// A new tensor of a float dtype whose elements the expression writes.
-macro_rules! fill_floats {
-    ($op:literal, $spec:expr, |$out:ident| $fill:expr) => {{
-        let $crate::ops::operation::Spec { shape, dtype } = $spec;
-        $crate::tensor::match_float!(dtype, T => {
-            $crate::Tensor::build($op, shape, dtype, |$out: &mut [T]| $fill)
-        }, else Err($crate::Error::DType {
-            op: $op,
-            argument: "x",
-            expected: "a float type",
-            got: dtype,
-        }))
-    }};
-}
-pub(super) use fill_floats;
 
 /// The parameter `axis`.
 pub(super) const AXES: Parameter = Parameter {
@@ -410,12 +373,7 @@ impl Rule for Sum {
     const TAKES: Takes = Takes::Numbers;
 
     fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
-        let Spec { shape, dtype } = spec;
-        match_float!(dtype, T => Tensor::build("sum", shape, dtype, |out: &mut [T]| {
-            reduce::float_sum(x.view(), &group.mask, out)
-        }), else match_words!(dtype, T => Tensor::build("sum", shape, dtype, |out: &mut [T]| {
-            reduce::sum(x.view(), &group.mask, out)
-        })))
+        group.fold("sum", Fold::Sum, x, spec)
     }
     fn backward(&self, call: &Backward<'_>, _: &Axes, group: &Group) -> Result<Tensor> {
         ops::broadcast_to(&group.keep(call.grad())?, call.inputs[0].shape())
@@ -455,6 +413,7 @@ pub fn mean_backward(
 pub(super) struct Mean;
 
 /// `g / n`.
+#[derive(Clone)]
 struct Share(f64);
 
 impl Formula<1> for Share {
@@ -483,7 +442,7 @@ impl Rule for Mean {
     const TAKES: Takes = Takes::Floats;
 
     fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
-        fill_floats!("mean", spec, |out| reduce::mean(x.view(), &group.mask, out))
+        group.fold("mean", Fold::Mean, x, spec)
     }
     fn backward(&self, call: &Backward<'_>, _: &Axes, group: &Group) -> Result<Tensor> {
         let g = call.grad();

@@ -1,16 +1,15 @@
 //! The product of many numbers.
 
+use crate::exec::reduce::Fold;
 use crate::ops::operation::{Backward, Spec};
 use crate::ops::pointwise::{Takes, Times, map_real, map_real_mask};
 use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
-use crate::ops::reduction::{along, bad_masks, match_words, samples, wide};
-use crate::tensor::match_float;
+use crate::ops::reduction::{along, bad_masks, samples, wide};
 use crate::{Axes, DType, Over, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use extensor_kernels::map::{Formula, Formulas, RealPredicate};
 use extensor_kernels::number::Real;
-use extensor_kernels::reduce;
 
 /// `y = ∏ x` over the axes; 1 over an empty one.
 ///
@@ -49,6 +48,7 @@ pub fn prod_backward(
 pub(crate) struct Prod;
 
 /// `g · y/x`.
+#[derive(Clone)]
 struct Quotient;
 
 impl Formula<3> for Quotient {
@@ -59,6 +59,7 @@ impl Formula<3> for Quotient {
 }
 
 /// Whether a number has all its bits: neither 0 nor near it, nor infinite nor NaN.
+#[derive(Clone)]
 struct Normal(f64);
 
 impl RealPredicate for Normal {
@@ -136,12 +137,7 @@ impl Rule for Prod {
     const TAKES: Takes = Takes::Numbers;
 
     fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
-        let Spec { shape, dtype } = spec;
-        match_float!(dtype, T => Tensor::build("prod", shape, dtype, |out: &mut [T]| {
-            reduce::float_product(x.view(), &group.mask, out)
-        }), else match_words!(dtype, T => Tensor::build("prod", shape, dtype, |out: &mut [T]| {
-            reduce::product(x.view(), &group.mask, out)
-        })))
+        group.fold("prod", Fold::Product, x, spec)
     }
 
     fn backward(&self, call: &Backward<'_>, _: &Axes, group: &Group) -> Result<Tensor> {
@@ -160,10 +156,26 @@ impl Rule for Prod {
         // A product that has all its bits has no zero among its factors: it can be divided by them.
         // Not where the quotient is differentiated again: its terms would cancel.
         let normal = || ops::all(&map_real_mask("prod_backward", Normal(least), y)?, ..);
-        if !x.is_traced() && normal()?.item::<bool>()? {
+        let quotient = || {
             let y = group.keep(y)?;
-            return map_real("prod_backward", &Formulas(Quotient), [&g, x, &y], spec);
+            map_real("prod_backward", &Formulas(Quotient), [&g, x, &y], spec.clone())
+        };
+        if x.is_traced() {
+            return self.of_others(&g, x, group, spec.clone());
         }
+        let normal = normal()?;
+        if normal.is_recorded() {
+            // Which it is will be known when the program runs.
+            let others = self.of_others(&g, x, group, spec.clone())?;
+            return ops::where_(&normal, &quotient()?, &others);
+        }
+        if normal.item::<bool>()? { quotient() } else { self.of_others(&g, x, group, spec.clone()) }
+    }
+}
+
+impl Prod {
+    /// The gradient from products of the other elements.
+    fn of_others(&self, g: &Tensor, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
         // The reduced axes last and in one, and back again.
         let axes = 0..x.ndim();
         let (kept, reduced): (Vec<usize>, Vec<usize>) = axes.partition(|&axis| !group.mask[axis]);
@@ -173,10 +185,10 @@ impl Rule for Prod {
             back[from] = to as i64;
         }
         let forth: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
-        let arranged = ops::transpose(&ops::cast(x, dtype)?, Some(&forth[..]))?;
+        let arranged = ops::transpose(&ops::cast(x, spec.dtype)?, Some(&forth[..]))?;
         let matrix = Shape::from([x.len() / group.count, group.count]);
         let others = others(&ops::reshape(&arranged, &matrix)?)?;
         let others = ops::transpose(&ops::reshape(&others, arranged.shape())?, Some(&back[..]))?;
-        map_real("prod_backward", &Formulas(Times), [&g, &others], spec)
+        map_real("prod_backward", &Formulas(Times), [g, &others], spec)
     }
 }

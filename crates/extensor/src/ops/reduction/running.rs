@@ -1,15 +1,16 @@
 //! Running products, and the recurrence that their derivatives are.
 
-use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
+use crate::exec::launch;
+use crate::exec::reduce::Scan;
+use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_unary};
 use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signature};
-use crate::ops::reduction::{match_words, wide};
-use crate::tensor::{axis_index, match_float};
-use crate::{DType, Error, Result, Tensor, ops};
+use crate::ops::reduction::wide;
+use crate::tensor::axis_index;
+use crate::{DType, Result, Tensor, ops};
 use extensor_derive::method;
-use extensor_kernels::reduce;
 use smallvec::smallvec;
 
 /// `yᵢ = x₀ · … · xᵢ` along an axis.
@@ -118,16 +119,10 @@ impl Operation for Cumprod {
         axis_index("cumprod", self.axis, inputs[0].ndim())?;
         infer_unary("cumprod", inputs[0], Takes::Numbers)
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
         let (op, x) = ("cumprod", inputs[0]);
         let axis = axis_index(op, self.axis, x.ndim())?;
-        let Spec { shape, dtype } = specs.swap_remove(0);
-        let output = match_float!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-            reduce::cumprod(x.view(), axis, out)
-        }), else match_words!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-            reduce::cumprod(x.view(), axis, out)
-        })))?;
-        Ok(smallvec![output])
+        launch(op, &Scan::Products { axis }, &[x], specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (g, x) = (call.grad(), call.inputs[0]);
@@ -185,24 +180,11 @@ impl Operation for Recurrence {
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
         Ok(spec(inputs[1].shape().clone(), inputs[1].dtype()))
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
         let op = "recurrence";
         let (a, b) = (inputs[0].contiguous()?, inputs[1].contiguous()?);
-        let Spec { shape, dtype } = specs.swap_remove(0);
-        let sizes = [shape[self.axis], shape[self.axis + 1..].iter().product()];
-        macro_rules! run {
-            ($t:ty) => {
-                Tensor::build(op, shape, dtype, |out: &mut [$t]| {
-                    let [a, b] = [&a, &b].map(|x| x.row_major());
-                    reduce::recurrence::<$t>(a, b, sizes, self.reverse, out)
-                })
-            };
-        }
-        Ok(smallvec![match dtype {
-            DType::F32 => run!(f32),
-            DType::F64 => run!(f64),
-            got => Err(Error::DType { op, argument: "b", expected: "f32 or f64", got }),
-        }?])
+        let kernel = Scan::Recurrence { axis: self.axis, reverse: self.reverse };
+        launch(op, &kernel, &[&a, &b], specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (g, a, s) = (call.grad(), call.inputs[0], call.output());

@@ -1,16 +1,15 @@
 //! Running sums.
 
-use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::exec::launch;
+use crate::exec::reduce::Scan;
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_unary};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
-use crate::ops::reduction::match_words;
-use crate::tensor::{axis_index, match_float};
+use crate::tensor::axis_index;
 use crate::{DType, Result, Tensor};
 use extensor_derive::method;
-use extensor_kernels::reduce;
-use smallvec::smallvec;
 
 /// `yᵢ = x₀ + … + xᵢ` along an axis.
 ///
@@ -112,16 +111,10 @@ impl Operation for Cumsum {
         axis_index("cumsum", self.axis, inputs[0].ndim())?;
         infer_unary("cumsum", inputs[0], Takes::Numbers)
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
         let x = inputs[0];
         let axis = axis_index("cumsum", self.axis, x.ndim())?;
-        let Spec { shape, dtype } = specs.swap_remove(0);
-        let output = match_float!(dtype, T => Tensor::build("cumsum", shape, dtype, |out: &mut [T]| {
-            reduce::cumsum(x.view(), axis, self.reverse, out)
-        }), else match_words!(dtype, T => Tensor::build("cumsum", shape, dtype, |out: &mut [T]| {
-            reduce::cumsum(x.view(), axis, self.reverse, out)
-        })))?;
-        Ok(smallvec![output])
+        launch("cumsum", &Scan::Sums { axis, reverse: self.reverse }, &[x], specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let back = Cumsum { axis: self.axis, reverse: !self.reverse };

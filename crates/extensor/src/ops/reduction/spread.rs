@@ -1,17 +1,17 @@
 //! How far numbers lie apart, and how large they are together.
 
+use crate::exec::reduce::Fold;
 use crate::ops::operation::{Backward, Operation, Spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, guard_above, map_real, settle};
 use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::reduction::{AXES, CASES, EMPTY, Group, KEEPDIMS, Reduction, Rule};
-use crate::ops::reduction::{along, bad_ints, fill_floats, samples, wide};
+use crate::ops::reduction::{along, bad_ints, samples, wide};
 use crate::ops::samples::{Bad, LARGE, Sampler, all_equal};
 use crate::{Axes, DType, Error, Over, Result, Tensor, ops, over};
 use extensor_derive::method;
 use extensor_kernels::map::{Formula, Formulas};
 use extensor_kernels::number::Real;
-use extensor_kernels::reduce;
 
 /// The parameter `ddof`.
 const DDOF: Parameter = Parameter {
@@ -128,6 +128,7 @@ pub(crate) struct Variance {
 }
 
 /// `g · 2d/n` for a deviation `d`.
+#[derive(Clone)]
 struct VarianceGradient(f64);
 
 impl Formula<3> for VarianceGradient {
@@ -155,8 +156,7 @@ impl Rule for Variance {
     const TAKES: Takes = Takes::Floats;
 
     fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
-        let ddof = self.ddof;
-        fill_floats!("variance", spec, |out| reduce::variance(x.view(), &group.mask, ddof, out))
+        group.fold("variance", Fold::Variance { ddof: self.ddof }, x, spec)
     }
     fn backward(&self, call: &Backward<'_>, axes: &Axes, group: &Group) -> Result<Tensor> {
         let (g, x) = (group.keep(call.grad())?, call.inputs[0]);
@@ -204,6 +204,7 @@ pub(crate) struct Std {
 }
 
 /// `g · d/(n·y)` for a deviation `d`.
+#[derive(Clone)]
 struct StdGradient {
     freedom: f64,
     limit: f64,
@@ -245,8 +246,7 @@ impl Rule for Std {
     const TAKES: Takes = Takes::Floats;
 
     fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
-        let ddof = self.ddof;
-        fill_floats!("std", spec, |out| reduce::std(x.view(), &group.mask, ddof, out))
+        group.fold("std", Fold::Deviation { ddof: self.ddof }, x, spec)
     }
     fn backward(&self, call: &Backward<'_>, axes: &Axes, group: &Group) -> Result<Tensor> {
         let (g, x) = (group.keep(call.grad())?, call.inputs[0]);
@@ -294,6 +294,7 @@ pub fn norm_backward(
 pub(crate) struct Norm;
 
 /// `g · x/y`.
+#[derive(Clone)]
 struct NormGradient {
     limit: f64,
 }
@@ -331,7 +332,7 @@ impl Rule for Norm {
     const TAKES: Takes = Takes::Floats;
 
     fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
-        fill_floats!("norm", spec, |out| reduce::norm(x.view(), &group.mask, out))
+        group.fold("norm", Fold::Norm, x, spec)
     }
     fn backward(&self, call: &Backward<'_>, _: &Axes, group: &Group) -> Result<Tensor> {
         let (g, x) = (group.keep(call.grad())?, call.inputs[0]);
@@ -377,6 +378,7 @@ pub fn logsumexp_backward(
 pub(crate) struct LogSumExp;
 
 /// `e^(x − m)` for the largest `m`, 1 where both are the same infinity.
+#[derive(Clone)]
 struct BelowLargest;
 
 impl Formula<2> for BelowLargest {
@@ -388,6 +390,7 @@ impl Formula<2> for BelowLargest {
 }
 
 /// `g · e/s`.
+#[derive(Clone)]
 struct Weighted;
 
 impl Formula<3> for Weighted {
@@ -423,7 +426,7 @@ impl Rule for LogSumExp {
     const TAKES: Takes = Takes::Floats;
 
     fn forward(&self, x: &Tensor, group: &Group, spec: Spec) -> Result<Tensor> {
-        fill_floats!("logsumexp", spec, |out| reduce::logsumexp(x.view(), &group.mask, out))
+        group.fold("logsumexp", Fold::LogSumExp, x, spec)
     }
     fn backward(&self, call: &Backward<'_>, axes: &Axes, group: &Group) -> Result<Tensor> {
         let (g, x) = (group.keep(call.grad())?, call.inputs[0]);

@@ -1,15 +1,15 @@
 //! More of a tensor: repeated, or with a border.
 
+use crate::exec::copy::Copying;
+use crate::exec::launch;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record, signature};
-use crate::ops::shape::{bad_parameter, copy_into, countable, optional, required};
-use crate::tensor::match_bits;
+use crate::ops::shape::{bad_parameter, countable, optional, required};
+use crate::tensor::bits_of;
 use crate::{DType, Integers, Result, Shape, Tensor, ops};
 use extensor_derive::method;
-use extensor_kernels::native::Native;
-use extensor_kernels::view::View;
 use smallvec::{SmallVec, smallvec};
 
 /// `x` repeated `repeats[i]` times along axis `i`. Where `x` has more axes than there are numbers,
@@ -254,7 +254,7 @@ impl Operation for Pad {
             let expected = "numbers of at least 0";
             return Err(bad_parameter(op, "pads", expected, pads));
         }
-        Tensor::scalar_of(self.value, x.dtype()).map_err(|_| {
+        bits_of(op, self.value, x.dtype()).map_err(|_| {
             let expected = format!("a number that {} can hold", x.dtype());
             bad_parameter(op, "value", expected, self.value)
         })?;
@@ -264,17 +264,10 @@ impl Operation for Pad {
         });
         Ok(spec(countable(op, sizes)?, x.dtype()))
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
-        let x = inputs[0];
-        let Spec { shape, dtype } = specs.swap_remove(0);
-        let value = Tensor::scalar_of(self.value, dtype)?;
-        let whole = shape.clone();
-        let output = match_bits!(dtype, T => Tensor::build("pad", shape, dtype, |out: &mut [T]| {
-            let before: SmallVec<[usize; 6]> = self.pads.iter().map(|p| p.0 as usize).collect();
-            copy_into(out, &whole, &before, x.view::<T>());
-            border(out, &whole, &before, x.shape(), value.view::<T>().data()[0]);
-        }))?;
-        Ok(smallvec![output])
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
+        let before = self.pads.iter().map(|p| p.0 as usize).collect();
+        let value = bits_of("pad", self.value, inputs[0].dtype())?;
+        launch("pad", &Copying::Pad { before, value }, &[inputs[0]], specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         call.one(|| {
@@ -291,24 +284,5 @@ impl Operation for Pad {
     fn linear_part(&self) -> Option<Box<dyn Operation>> {
         let (pads, value) = (self.pads.clone(), 0.0);
         Some(Box::new(Pad { pads, value }))
-    }
-}
-
-/// Writes `value` around the part of an array of shape `whole` that starts at `start` and has the
-/// sizes `inner`: for each axis what lies before and after it, within the part along the axes
-/// already done.
-fn border<T: Native>(out: &mut [T], whole: &Shape, start: &[usize], inner: &Shape, value: T) {
-    let mut corner: SmallVec<[usize; 6]> = SmallVec::from_elem(0, whole.len());
-    let mut slab = whole.clone();
-    let still: SmallVec<[isize; 6]> = SmallVec::from_elem(0, whole.len());
-    for (axis, (&begin, &size)) in start.iter().zip(inner.iter()).enumerate() {
-        let end = begin + size;
-        for (from, to) in [(0, begin), (end, whole[axis])] {
-            corner[axis] = from;
-            slab.set(axis, to - from);
-            copy_into(out, whole, &corner, View::new(&[value], 0, &slab, &still));
-        }
-        corner[axis] = begin;
-        slab.set(axis, size);
     }
 }

@@ -3,16 +3,17 @@
 //! Positions are whole numbers of any type from 0 up to the size of the axis; a negative one is out
 //! of range, it does not count from the end. The derivatives are [`scatter_add`](ops::scatter_add)s.
 
-use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::exec::index::Indexing;
+use crate::exec::launch;
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Record, signature};
 use crate::ops::shape::scatter::{add_picked, add_taken};
 use crate::ops::shape::{bad_shape, countable, optional, required};
-use crate::tensor::{axis_index, match_bits};
+use crate::tensor::axis_index;
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
-use extensor_kernels::index;
 use smallvec::smallvec;
 
 /// An error unless `x` can hold positions.
@@ -24,35 +25,12 @@ pub(crate) fn expect_index(op: &'static str, x: &Tensor) -> Result<()> {
     Err(Error::DType { op, argument, expected, got })
 }
 
-/// The positions in row-major order, in a tensor of `i64` that lie together: `index` itself, if it
-/// is one. An error if one of them is not in `0..size`.
-pub(crate) fn positions(
-    op: &'static str,
-    index: &Tensor,
-    axis: usize,
-    size: usize,
-) -> Result<Tensor> {
-    // Beyond the range of `i64` a `u64` saturates, which is out of range all the same.
-    let largest = index.dtype() == DType::U64;
-    let index = if largest { saturated(index)? } else { ops::cast(index, DType::I64)? };
-    let index = index.contiguous()?;
-    match index::first_outside(slice_of(&index), size) {
-        Some(index) => Err(Error::IndexOutOfRange { op, index, axis, size }),
-        None => Ok(index),
+/// The positions in row-major order, as kernels take them: in `i64`, or `u64` if they are.
+pub(crate) fn in_order(index: &Tensor) -> Result<Tensor> {
+    if index.dtype() == DType::U64 {
+        return index.contiguous();
     }
-}
-
-fn saturated(index: &Tensor) -> Result<Tensor> {
-    let values: Vec<u64> = index.to_vec()?;
-    let found = Tensor::whole_numbers("index", values.len(), |i| {
-        i64::try_from(values[i]).unwrap_or(i64::MAX)
-    })?;
-    ops::reshape(&found, index.shape())
-}
-
-/// The elements of a tensor that [`positions`] made.
-pub(crate) fn slice_of(positions: &Tensor) -> &[i64] {
-    positions.row_major()
+    ops::cast(index, DType::I64)?.contiguous()
 }
 
 /// `y[…, j, …] = x[…, index[…, j, …], …]`: for each element of the result the position along `axis`.
@@ -167,15 +145,10 @@ impl Operation for Gather {
         }
         Ok(spec(index.shape().clone(), x.dtype()))
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
         let (op, x) = ("gather", inputs[0]);
         let axis = axis_index(op, self.axis, x.ndim())?;
-        let positions = positions(op, inputs[1], axis, x.shape()[axis])?;
-        let (list, Spec { shape, dtype }) = (slice_of(&positions), specs.swap_remove(0));
-        let output = match_bits!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-            index::gather(x.view(), axis, list, inputs[1].shape(), out);
-        }))?;
-        Ok(smallvec![output])
+        launch(op, &Indexing::Gather { axis }, &[x, &in_order(inputs[1])?], specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (x, index) = (call.inputs[0], call.inputs[1]);
@@ -288,15 +261,10 @@ fn infer_take(op: &'static str, x: &Tensor, index: &Tensor, axis: i64) -> Result
     Ok(spec(countable(op, sizes.map(|&s| Some(s)))?, x.dtype()))
 }
 
-fn take_rows(op: &'static str, inputs: &[&Tensor], axis: i64, spec: Spec) -> Result<Outputs> {
+fn take_rows(op: &'static str, inputs: &[&Tensor], axis: i64, specs: Specs) -> Result<Outputs> {
     let x = inputs[0];
     let axis = axis_index(op, axis, x.ndim())?;
-    let positions = positions(op, inputs[1], axis, x.shape()[axis])?;
-    let (list, Spec { shape, dtype }) = (slice_of(&positions), spec);
-    let output = match_bits!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-        index::take(x.view(), axis, list, out);
-    }))?;
-    Ok(smallvec![output])
+    launch(op, &Indexing::Take { axis }, &[x, &in_order(inputs[1])?], specs)
 }
 
 impl Operation for Take {
@@ -306,8 +274,8 @@ impl Operation for Take {
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
         infer_take("take", inputs[0], inputs[1], self.axis)
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
-        take_rows("take", inputs, self.axis, specs.swap_remove(0))
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
+        take_rows("take", inputs, self.axis, specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (x, index) = (call.inputs[0], call.inputs[1]);
@@ -405,8 +373,8 @@ impl Operation for Embedding {
         }
         infer_take(op, weight, inputs[1], 0)
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
-        take_rows("embedding", inputs, 0, specs.swap_remove(0))
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
+        take_rows("embedding", inputs, 0, specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (weight, index) = (call.inputs[0], call.inputs[1]);

@@ -1,14 +1,16 @@
 //! Tensors joined into one.
 
-use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::exec::copy::Copying;
+use crate::exec::launch;
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
-use crate::ops::shape::{PART, backward_of_many, bad_shape, copy_into, countable, optional};
-use crate::tensor::{axis_index, expect_room, match_bits};
+use crate::ops::shape::{PART, backward_of_many, bad_shape, countable, optional};
+use crate::tensor::{axis_index, expect_room};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use std::borrow::Borrow;
 
 /// The tensors one after the other along an axis; the other sizes must agree.
@@ -126,10 +128,10 @@ impl Operation for Concatenate {
         let sizes = sizes.map(|(i, &size)| if i == axis { total } else { Some(size) });
         Ok(spec(countable(op, sizes)?, dtype))
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
         let axis = axis_index("concatenate", self.axis, inputs[0].ndim())?;
         let parts = inputs.iter().map(|x| (*x).clone());
-        join("concatenate", parts, axis, specs.swap_remove(0))
+        join("concatenate", parts, axis, specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let axis = axis_index("concatenate", self.axis, call.grad().ndim())?;
@@ -149,18 +151,12 @@ fn join(
     op: &'static str,
     parts: impl Iterator<Item = Tensor>,
     axis: usize,
-    Spec { shape, dtype }: Spec,
+    specs: Specs,
 ) -> Result<Outputs> {
-    let parts: Vec<Tensor> = parts.map(|x| ops::cast(&x, dtype)).collect::<Result<_>>()?;
-    let whole = shape.clone();
-    let output = match_bits!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-        let mut start = vec![0; whole.len()];
-        for part in &parts {
-            copy_into(out, &whole, &start, part.view());
-            start[axis] += part.shape()[axis];
-        }
-    }))?;
-    Ok(smallvec![output])
+    let parts: SmallVec<[Tensor; 4]> =
+        parts.map(|x| ops::cast(&x, specs[0].dtype)).collect::<Result<_>>()?;
+    let parts: SmallVec<[&Tensor; 4]> = parts.iter().collect();
+    launch(op, &Copying::Join { axis }, &parts, specs)
 }
 
 /// The first of several inputs.
@@ -287,11 +283,11 @@ impl Operation for Stack {
         shape.count(op)?;
         Ok(spec(shape, dtype))
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
         let axis = axis_index("stack", self.axis, inputs[0].ndim() + 1)?;
         let layers = inputs.iter().map(|x| ops::expand_dims(x, axis));
         let layers: Vec<Tensor> = layers.collect::<Result<_>>()?;
-        join("stack", layers.into_iter(), axis, specs.swap_remove(0))
+        join("stack", layers.into_iter(), axis, specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let axis = axis_index("stack", self.axis, call.grad().ndim())?;

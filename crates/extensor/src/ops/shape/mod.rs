@@ -30,11 +30,8 @@ pub use views::*;
 
 use crate::ops::operation::{Operation, backward, placeholder};
 use crate::ops::record::Parameter;
-use crate::tensor::{Strides, expect_room};
+use crate::tensor::expect_room;
 use crate::{Error, Result, Shape, Tensor};
-use extensor_kernels::copy::{ViewMut, copy};
-use extensor_kernels::native::Native;
-use extensor_kernels::view::View;
 use std::fmt::Debug;
 
 /// A parameter that must be given.
@@ -97,22 +94,6 @@ pub(super) fn countable(
 
 /// About how many bytes one of many views takes, with what the engine and differentiation keep of it.
 pub(super) const PART: usize = 512;
-
-/// Writes `from` into the part of a row-major array of shape `shape` that starts at index `start`.
-pub(super) fn copy_into<T: Native>(
-    out: &mut [T],
-    shape: &Shape,
-    start: &[usize],
-    from: View<'_, T>,
-) {
-    if from.is_empty() {
-        return;
-    }
-    let strides: Strides = shape.strides();
-    let offset = start.iter().zip(&strides).map(|(&i, &s)| i * s as usize);
-    let offset = offset.sum();
-    copy(from, ViewMut::new(out, offset, from.shape(), &strides));
-}
 
 /// The gradients for all inputs, of these shapes, of an operation that takes any number of them.
 #[track_caller]

@@ -1,20 +1,17 @@
 //! Elements put at positions: added to what is there, or ones among zeros.
 
+use crate::exec::index::Indexing;
+use crate::exec::{launch, launch_one};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
-use crate::ops::shape::indexing::{expect_index, positions, slice_of};
-use crate::ops::shape::{bad_parameter, bad_shape, copy_into, required};
-use crate::tensor::{Layout, axis_index, match_bits, unravel};
+use crate::ops::shape::indexing::{expect_index, in_order};
+use crate::ops::shape::{bad_parameter, bad_shape, required};
+use crate::tensor::{Layout, axis_index, bits_of};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
-use extensor_kernels::index::{add_lanes, add_rows};
-use extensor_kernels::native::Native;
-use extensor_kernels::par::parallel_chunks;
 use smallvec::smallvec;
-use std::num::Wrapping;
-use std::ops::AddAssign;
 
 /// `x`, with `source[…, j, …]` added to element `[…, index[…, j, …], …]` for every element of
 /// `index`, which gives the position along `axis`. `index` has as many axes as `x` and `source`, at
@@ -236,57 +233,20 @@ fn add_at(
     if index.is_empty() {
         return Ok(x.clone());
     }
-    match x.dtype() {
-        DType::F32 => add_typed::<f32>(op, x, index, source, axis),
-        DType::F64 => add_typed::<f64>(op, x, index, source, axis),
-        // A sum that wraps around has the same bits for signed and unsigned.
-        dtype => match_bits!(dtype, T => add_typed::<Wrapping<T>>(op, x, index, source, axis)),
-    }
-}
-
-fn add_typed<T: Native + AddAssign>(
-    op: &'static str,
-    x: &Tensor,
-    index: &Tensor,
-    source: &Tensor,
-    axis: usize,
-) -> Result<Tensor> {
-    let (shape, size) = (x.shape().clone(), x.shape()[axis]);
+    let like = |x: &Tensor| Spec { shape: x.shape().clone(), dtype: x.dtype() };
     // The elements of `source` that `index` has a position for.
     let source =
         source.with_layout(Layout { shape: index.shape().clone(), ..source.layout().clone() });
     if let Some(list) = listed_once(x, index, axis) {
-        let list = positions(op, &list, axis, size)?;
-        let source = source.contiguous()?;
-        let inner = shape[axis + 1..].iter().product();
-        return Tensor::build(op, shape.clone(), x.dtype(), |out: &mut [T]| {
-            copy_into(out, &shape, &vec![0; shape.len()], x.view::<T>());
-            let from = source.row_major::<T>();
-            add_rows(out, [size, inner], slice_of(&list), from);
-        });
+        let (list, source) = (in_order(&list)?, source.contiguous()?);
+        return launch_one(op, &Indexing::AddRows { axis }, &[x, &list, &source], like(x));
     }
     // With the axis last, each lane of the result is a slice of its own.
-    let mut order: Vec<usize> = (0..shape.len()).filter(|&i| i != axis).collect();
+    let mut order: Vec<usize> = (0..x.ndim()).filter(|&i| i != axis).collect();
     order.push(axis);
     let [x, index, source] = [x, index, &source].map(|x| ops::transpose(x, &order));
-    let (x, index, source) = (x?, index?, source?.contiguous()?);
-    let list = positions(op, &index, axis, size)?;
-    let lanes = Shape::from(&x.shape()[..order.len() - 1]);
-    let listed = Shape::from(&index.shape()[..order.len() - 1]);
-    let lane = |number: usize| {
-        if lanes == listed {
-            return Some(number);
-        }
-        let at = unravel(number, &lanes);
-        let mut pairs = at.iter().zip(listed.iter());
-        pairs.try_fold(0, |sum, (&i, &size)| (i < size).then_some(sum * size + i))
-    };
-    let widths = [size, index.shape()[order.len() - 1]];
-    let sum = Tensor::build(op, x.shape().clone(), x.dtype(), |out: &mut [T]| {
-        copy_into(out, x.shape(), &vec![0; order.len()], x.view::<T>());
-        let from = source.row_major::<T>();
-        add_lanes(out, widths, slice_of(&list), from, lane);
-    })?;
+    let (x, index, source) = (x?, in_order(&index?)?, source?.contiguous()?);
+    let sum = launch_one(op, &Indexing::AddLanes { axis }, &[&x, &index, &source], like(&x))?;
     let mut back = vec![0; order.len()];
     order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
     ops::transpose(&sum, &back)?.contiguous()
@@ -389,25 +349,11 @@ impl Operation for OneHot {
         shape.count(op)?;
         Ok(spec(shape, self.dtype))
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
         let (op, index) = ("one_hot", inputs[0]);
-        let Spec { shape, dtype } = specs.swap_remove(0);
-        let classes = self.num_classes as usize;
-        let positions = positions(op, index, index.ndim(), classes)?;
-        let list = slice_of(&positions);
-        let one = Tensor::scalar_of(1.0, dtype)?;
-        let output = match_bits!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-            let one = one.view::<T>().data()[0];
-            let rows = (64 * 1024 / classes.max(1)).max(1);
-            parallel_chunks(out, rows * classes, &|start, out| {
-                let list = &list[start / classes..];
-                for (row, &class) in out.chunks_mut(classes).zip(list) {
-                    row.fill(0);
-                    row[class as usize] = one;
-                }
-            });
-        }))?;
-        Ok(smallvec![output])
+        let one = bits_of(op, 1.0, self.dtype)?;
+        let kernel = Indexing::OneHot { axis: index.ndim(), one };
+        launch(op, &kernel, &[&in_order(index)?], specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         Ok(smallvec![None; call.inputs.len()])

@@ -1,28 +1,17 @@
 //! Elements in order, and positions in ordered lists.
 
-use crate::ops::arithmetic::bits::infinity_bits;
+use crate::exec::sort::Sorting;
+use crate::exec::{launch, launch_one};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, apply_one, backward, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
 use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signature};
 use crate::ops::shape::{bad_shape, optional};
-use crate::tensor::{axis_index, match_bits};
+use crate::tensor::axis_index;
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_derive::method;
-use extensor_kernels::sort::{Encoding, order, search_sorted};
 use smallvec::smallvec;
-
-/// Numbers that are in the same order as the elements of `x`.
-fn keys(x: &Tensor) -> Result<Vec<u64>> {
-    let encoding = match x.dtype() {
-        dtype if dtype.is_float() => Encoding::Float { infinity: infinity_bits(dtype) },
-        dtype if dtype.integer_range().0 < 0 => Encoding::Signed,
-        _ => Encoding::Unsigned,
-    };
-    let x = x.contiguous()?;
-    Ok(match_bits!(x.dtype(), T => encoding.keys::<T>(x.row_major())))
-}
 
 /// The positions along `axis` of the elements of `x` in order, as `i64`.
 fn positions(op: &'static str, x: &Tensor, axis: i64, descending: bool) -> Result<Tensor> {
@@ -32,13 +21,9 @@ fn positions(op: &'static str, x: &Tensor, axis: i64, descending: bool) -> Resul
     forth.push(axis as i64);
     let mut back: Vec<i64> = (0..x.ndim() as i64 - 1).collect();
     back.insert(axis, x.ndim() as i64 - 1);
-    let rows = ops::transpose(x, &forth)?;
-    let keys = keys(&rows)?;
-    let width = 8 * x.dtype().size() as u32;
-    let length = x.shape()[axis];
-    let sorted = Tensor::build(op, rows.shape().clone(), DType::I64, |out: &mut [i64]| {
-        order(&keys, width, length, descending, out);
-    })?;
+    let rows = ops::transpose(x, &forth)?.contiguous()?;
+    let spec = Spec { shape: rows.shape().clone(), dtype: DType::I64 };
+    let sorted = launch_one(op, &Sorting::Order { descending }, &[&rows], spec)?;
     ops::transpose(&sorted, &back)?.contiguous()
 }
 
@@ -386,15 +371,12 @@ impl Operation for SearchSorted {
         promote(op, x, values)?;
         Ok(spec(values.shape().clone(), DType::I64))
     }
-    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
         let (op, x, values) = ("searchsorted", inputs[0], inputs[1]);
         let dtype = promote(op, x, values)?;
-        let (sorted, wanted) = (keys(&ops::cast(x, dtype)?)?, keys(&ops::cast(values, dtype)?)?);
-        let shape = specs.swap_remove(0).shape;
-        let output = Tensor::build(op, shape, DType::I64, |out: &mut [i64]| {
-            search_sorted(&sorted, &wanted, self.right, out);
-        })?;
-        Ok(smallvec![output])
+        let ready = |x: &Tensor| ops::cast(x, dtype)?.contiguous();
+        let kernel = Sorting::Search { right: self.right };
+        launch(op, &kernel, &[&ready(x)?, &ready(values)?], specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         Ok(smallvec![None; call.inputs.len()])

@@ -1,14 +1,13 @@
 //! The triangles of matrices.
 
-use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::exec::copy::Copying;
+use crate::exec::launch;
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::shape::{bad_shape, optional};
-use crate::tensor::match_bits;
 use crate::{DType, Result, Tensor};
-use extensor_kernels::index::triangle;
-use smallvec::smallvec;
 
 /// Defines the part of a matrix on one side of a diagonal.
 macro_rules! triangle {
@@ -87,9 +86,9 @@ macro_rules! triangle {
             fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
                 infer_matrices(stringify!($name), inputs[0])
             }
-            fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
-                let spec = specs.swap_remove(0);
-                Ok(smallvec![keep(stringify!($name), inputs[0], self.k, $above, spec)?])
+            fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
+                let kernel = Copying::Triangle { k: self.k, above: $above };
+                launch(stringify!($name), &kernel, &[inputs[0]], specs)
             }
             fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                 call.one(|| $name(call.grad(), self.k))
@@ -129,12 +128,4 @@ fn infer_matrices(op: &'static str, x: &Tensor) -> Result<Specs> {
         return Err(bad_shape(op, "x", "at least two axes", x.shape()));
     }
     Ok(spec(x.shape().clone(), x.dtype()))
-}
-
-fn keep(op: &'static str, x: &Tensor, k: i64, above: bool, spec: Spec) -> Result<Tensor> {
-    let Spec { shape, dtype } = spec;
-    let matrix = [shape[shape.len() - 2], shape[shape.len() - 1]];
-    match_bits!(dtype, T => Tensor::build(op, shape, dtype, |out: &mut [T]| {
-        triangle(x.view(), matrix, k, above, out);
-    }))
 }

@@ -1,0 +1,135 @@
+//! A program in words: its kernels, what they read and write, and where.
+
+use super::plan::{From, Program, Step, To};
+use crate::exec::Kind;
+use extensor_kernels::program::{Binary, Compare, Instruction, Unary};
+use std::fmt;
+
+/// Formulas of more characters are not written out.
+const LONG: usize = 300;
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let made: usize = self.made.iter().map(|spec| spec.bytes()).sum();
+        writeln!(
+            f,
+            "{} kernels; {} bytes of memory for what is on the way, {made} for results",
+            self.steps.len(),
+            self.arena
+        )?;
+        self.steps.iter().enumerate().try_for_each(|(k, step)| writeln!(f, "{k:4}  {step}"))
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = self.inputs.len() - self.call.replaced;
+        let inputs = self.call.inputs.iter().zip(&self.inputs).zip(&self.dtypes).take(kept);
+        let mut listed = Vec::new();
+        for ((operand, from), dtype) in inputs {
+            let whose = match from {
+                From::Argument(k) => format!("argument {k}"),
+                From::Constant(k) => format!("constant {k}"),
+                From::Made(k) => format!("result {k}"),
+                From::Arena(k) => format!("@{}", self.reads[*k].start),
+                From::InPlace => "in place".into(),
+            };
+            listed.push(format!("{whose} {dtype}{}", operand.layout.shape));
+        }
+        let mut written = Vec::new();
+        for (to, spec) in self.outputs.iter().zip(&self.specs) {
+            let whose = match to {
+                To::Made(k) => format!("result {k}"),
+                To::Arena(k) => format!("@{}", self.writes[*k].start),
+            };
+            written.push(format!("{whose} {}{}", spec.dtype, spec.shape));
+        }
+        let (inputs, outputs) = (listed.join(", "), written.join(", "));
+        write!(f, "{} ({inputs}) → ({outputs}): {}", self.call.op, what(&self.call.kernel.kind()))
+    }
+}
+
+/// What a kernel is, with its parameters.
+fn what(kind: &Kind<'_>) -> String {
+    match kind {
+        Kind::Map(mapping) => {
+            let program = mapping.program();
+            formulas(&program.instructions, &[program.result])
+        }
+        Kind::Fused(fused) => formulas(&fused.bundle.instructions, &fused.bundle.results),
+        Kind::MapSum(block, divisor) => {
+            let program = block.program();
+            format!("Σ {} / {divisor}", formulas(&program.instructions, &[program.result]))
+        }
+        Kind::Reduce(fold, over) => {
+            let axes: Vec<usize> = (0..over.len()).filter(|&axis| over[axis]).collect();
+            format!("{fold:?} over axes {axes:?}")
+        }
+        Kind::ExtremeGradient(x) => format!("{x:?}"),
+        Kind::Scan(x) => format!("{x:?}"),
+        Kind::Update => "an optimiser's step".into(),
+        Kind::Product(x) => format!("{x:?}"),
+        Kind::Convolution(x) => format!("{x:?}"),
+        Kind::Pool(x) => format!("{x:?}"),
+        Kind::Rows(x) => format!("{x:?}"),
+        Kind::Normalize(x) => format!("{x:?}"),
+        Kind::NormalizeGradient(x) => format!("{x:?}"),
+        Kind::BatchNormalize(x) => format!("{x:?}"),
+        Kind::BatchNormalizeGradient(x) => format!("{x:?}"),
+        Kind::Attention(x) => format!("{x:?}"),
+        Kind::AttentionGradient(x) => format!("{x:?}"),
+        Kind::ClassLosses(x) => format!("{x:?}"),
+        Kind::ClassGradient(x) => format!("{x:?}"),
+        Kind::Copy(x) => format!("{x:?}"),
+        Kind::Cast => "a cast".into(),
+        Kind::Index(x) => format!("{x:?}"),
+        Kind::Sort(x) => format!("{x:?}"),
+        Kind::Random(x) => format!("{x:?}"),
+        Kind::Bits(x) => format!("{x:?}"),
+        Kind::Choose(x) => format!("{x:?}"),
+        Kind::Check(x) => format!("{x:?}"),
+    }
+}
+
+/// Formulas of the variables `a`, `b`, …, or how long they are.
+fn formulas(instructions: &[Instruction], results: &[usize]) -> String {
+    let mut texts: Vec<String> = Vec::with_capacity(instructions.len());
+    for instruction in instructions {
+        let t = |k: usize| texts[k].as_str();
+        let text = match *instruction {
+            Instruction::Variable(k) => {
+                char::from_u32('a' as u32 + k as u32 % 26).unwrap_or('x').to_string()
+            }
+            Instruction::Constant(value) => format!("{value}"),
+            Instruction::Unary(Unary::Negate, a) => format!("-{}", t(a)),
+            Instruction::Unary(f, a) => format!("{}({})", format!("{f:?}").to_lowercase(), t(a)),
+            Instruction::Binary(f, a, b) => match f {
+                Binary::Add => format!("({} + {})", t(a), t(b)),
+                Binary::Subtract => format!("({} - {})", t(a), t(b)),
+                Binary::Multiply | Binary::Times => format!("{}·{}", t(a), t(b)),
+                Binary::Divide => format!("{}/{}", t(a), t(b)),
+                _ => format!("{}({}, {})", format!("{f:?}").to_lowercase(), t(a), t(b)),
+            },
+            Instruction::Compare(Compare::Equal, a, b) => format!("({} = {})", t(a), t(b)),
+            Instruction::Compare(Compare::Less, a, b) => format!("({} < {})", t(a), t(b)),
+            Instruction::Compare(Compare::LessEqual, a, b) => format!("({} ≤ {})", t(a), t(b)),
+            Instruction::And(a, b) => format!("({} and {})", t(a), t(b)),
+            Instruction::Or(a, b) => format!("({} or {})", t(a), t(b)),
+            Instruction::Not(a) => format!("not {}", t(a)),
+            Instruction::Select(m, a, b) => format!("({} ? {} : {})", t(m), t(a), t(b)),
+            Instruction::MulAdd(a, b, c) => format!("({}·{} + {})", t(a), t(b), t(c)),
+            Instruction::Capped(a, m, limit) => format!("capped({}, {}, {limit})", t(a), t(m)),
+            Instruction::PowerTimes(x, n, q, m) => {
+                format!("{}·{}^({} - {m})", t(q), t(x), t(n))
+            }
+            Instruction::Like(a, _) => t(a).to_string(),
+            Instruction::Round(to, a) => format!("{}({})", format!("{to:?}").to_lowercase(), t(a)),
+        };
+        texts.push(if text.len() > LONG { "…".into() } else { text });
+    }
+    let all: Vec<&str> = results.iter().map(|&result| texts[result].as_str()).collect();
+    match all.join("; ") {
+        long if long.contains('…') => format!("formulas of {} steps", instructions.len()),
+        text => text,
+    }
+}

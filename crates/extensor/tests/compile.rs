@@ -1,0 +1,220 @@
+//! Compiled functions give the bits of the functions themselves, and say what they cannot do.
+
+use extensor::autodiff::{checkpoint, grad, hvp, jvp, leaves, value_and_grad};
+use extensor::compile::compile;
+use extensor::nn::{Mode, models};
+use extensor::optim::{AdamW, Optimizer};
+use extensor::prelude::*;
+use extensor::{Error, Result, debug};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn normal(seed: u64, shape: &[usize]) -> Tensor {
+    Key::new(seed).normal(shape, DType::F32).unwrap()
+}
+
+fn bits<T: Tree>(tree: &T) -> Vec<Vec<u8>> {
+    leaves(tree).into_iter().map(|x| x.to_bytes().unwrap()).collect()
+}
+
+/// A few lines of everything: broadcasting, views, products, reductions, values used twice.
+fn mixed(x: &Tensor) -> Result<Tensor> {
+    let y = x.transpose(..)?.matmul(x)?.add(&tensor(0.5f32))?.tanh()?;
+    let row = y.slice(0, 1, 2, 1)?;
+    let z = y.multiply(&row)?.softmax(-1)?.subtract(&y.mean(0)?)?;
+    z.multiply(&z)?.flip(1)?.add(&y.exp()?)?.sum(..)
+}
+
+#[test]
+fn values_and_derivatives_of_every_kind_have_the_bits_of_the_eager_call() -> Result<()> {
+    let (x, v) = (normal(1, &[5, 4]), normal(2, &[5, 4]));
+    for seed in 1..4 {
+        let x = normal(seed, &[5, 4]);
+        assert_eq!(bits(&compile(mixed).call(&x)?), bits(&mixed(&x)?));
+    }
+    let slope = compile(|x: &Tensor| grad(mixed, x));
+    let value = compile(|x: &Tensor| value_and_grad(mixed, x));
+    let along = compile(|(x, v): &(Tensor, Tensor)| jvp(mixed, x, v));
+    let second = compile(|(x, v): &(Tensor, Tensor)| hvp(mixed, x, v));
+    let again = compile(|x: &Tensor| grad(|x| checkpoint(mixed, x), x));
+    for _ in 0..2 {
+        assert_eq!(bits(&slope.call(&x)?), bits(&grad(mixed, &x)?));
+        assert_eq!(bits(&value.call(&x)?), bits(&value_and_grad(mixed, &x)?));
+        let pair = (x.clone(), v.clone());
+        assert_eq!(bits(&along.call(&pair)?), bits(&jvp(mixed, &x, &v)?));
+        assert_eq!(bits(&second.call(&pair)?), bits(&hvp(mixed, &x, &v)?));
+        assert_eq!(bits(&again.call(&x)?), bits(&grad(mixed, &x)?));
+    }
+    Ok(())
+}
+
+#[test]
+fn whole_training_steps_have_the_bits_of_the_eager_steps() -> Result<()> {
+    let model = models::Mlp::new(Key::new(1), &[6, 8, 3])?;
+    let optimizer = AdamW::new(1e-2);
+    let state = optimizer.init(&model)?;
+    let labels = tensor([0i64, 2, 1, 1]);
+    type Run = ((models::Mlp, extensor::optim::State<models::Mlp>), Tensor);
+    let step = |((model, state), x): &Run| {
+        let mode = Mode::Training(Key::new(1));
+        let loss =
+            |m: &models::Mlp| m.forward(x, &mode)?.logits.cross_entropy(&labels, Reduce::Mean);
+        let (loss, grads) = value_and_grad(loss, model)?;
+        let (model, state) = optimizer.update(model.clone(), &grads, state.clone())?;
+        Ok(((model, state), loss))
+    };
+    let compiled = compile(step);
+    let (mut eager, mut run) = ((model.clone(), state.clone()), (model, state));
+    for k in 0..3 {
+        let x = normal(k, &[4, 6]);
+        let (a, b) = (step(&(eager, x.clone()))?, compiled.call(&(run, x))?);
+        assert_eq!(bits(&a), bits(&b), "step {k}");
+        (eager, run) = (a.0, b.0);
+    }
+    Ok(())
+}
+
+#[test]
+fn it_is_recorded_once_for_each_shape_and_dtype_and_setting() -> Result<()> {
+    let calls = AtomicUsize::new(0);
+    let f = compile(|(x, factor): &(Tensor, f64)| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        x.multiply(&Tensor::scalar_of(*factor, x.dtype())?)
+    });
+    let (x, y) = (tensor([1.0, 2.0]), tensor([1.0, 2.0, 3.0]));
+    for _ in 0..3 {
+        assert_eq!(f.call(&(x.clone(), 2.0))?.to_vec::<f64>()?, [2.0, 4.0]);
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    assert_eq!(f.call(&(y, 2.0))?.to_vec::<f64>()?, [2.0, 4.0, 6.0]);
+    assert_eq!(f.call(&(x.cast(DType::F32)?, 2.0))?.to_vec::<f32>()?, [2.0, 4.0]);
+    assert_eq!(f.call(&(x.clone(), 3.0))?.to_vec::<f64>()?, [3.0, 6.0]);
+    assert_eq!(calls.load(Ordering::Relaxed), 4);
+    // Strided, broadcast or not: the same program.
+    let row = tensor([[1.0, 5.0], [2.0, 6.0]]).slice(1, 0, 1, 1)?.reshape([2])?;
+    assert_eq!(f.call(&(row, 2.0))?.to_vec::<f64>()?, [2.0, 4.0]);
+    assert_eq!(calls.load(Ordering::Relaxed), 4);
+    Ok(())
+}
+
+#[test]
+fn results_may_be_arguments_constants_and_views_of_each_other() -> Result<()> {
+    let constant = tensor([7.0, 8.0]);
+    let f = compile(|x: &Tensor| {
+        let y = x.exp()?;
+        Ok(vec![x.clone(), x.transpose(..)?, constant.clone(), y.slice(0, 1, 2, 1)?, y.clone(), y])
+    });
+    let x = tensor([[1.0, 2.0], [3.0, 4.0]]);
+    let slice = tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]]).slice(0, 1, 3, 1)?;
+    for x in [&x, &slice] {
+        let y = x.exp()?;
+        let want =
+            vec![x.clone(), x.transpose(..)?, constant.clone(), y.slice(0, 1, 2, 1)?, y.clone(), y];
+        assert_eq!(bits(&f.call(x)?), bits(&want));
+    }
+    // What was returned stays as it is when the program runs again.
+    let first = f.call(&x)?;
+    let before = bits(&first);
+    f.call(&tensor([[9.0, 9.0], [9.0, 9.0]]))?;
+    assert_eq!(bits(&first), before);
+    Ok(())
+}
+
+#[test]
+fn reading_a_number_is_an_error_that_says_what_to_do_and_leaves_everything_usable() -> Result<()> {
+    let x = tensor([1.0, -2.0]);
+    let branch =
+        compile(|x: &Tensor| if x.sum(..)?.item::<f64>()? > 0.0 { x.exp() } else { x.sin() });
+    let text = branch.call(&x).unwrap_err().to_string();
+    assert!(
+        text.starts_with("item: the tensor has no numbers yet")
+            && text.contains("where_ instead of if"),
+        "{text}"
+    );
+    let listed = compile(|x: &Tensor| Tensor::from_vec(x.to_vec::<f64>()?, [2]));
+    assert!(matches!(listed.call(&x), Err(Error::Recorded { op: "to_vec" })));
+    let watched = compile(|x: &Tensor| debug::finite(|| x.log()));
+    assert!(matches!(watched.call(&x), Err(Error::Recorded { .. })));
+    let panics = compile(|x: &Tensor| -> Result<Tensor> { panic!("{}", x.exp()?.len()) });
+    assert!(catch_unwind(AssertUnwindSafe(|| panics.call(&x))).is_err());
+    let reads = compile(|x: &Tensor| tensor(x.to_f64_vec()).exp());
+    assert!(catch_unwind(AssertUnwindSafe(|| reads.call(&x))).is_err());
+    assert_eq!(compile(|x: &Tensor| x.exp()).call(&x)?.to_f64_vec(), x.exp()?.to_f64_vec());
+    Ok(())
+}
+
+#[test]
+fn a_tensor_that_outlives_its_recording_is_refused_and_can_be_printed() -> Result<()> {
+    let kept = std::sync::Mutex::new(None);
+    let f = compile(|x: &Tensor| {
+        *kept.lock().unwrap() = Some(x.exp()?);
+        x.sin()
+    });
+    let x = tensor([1.0, 2.0]);
+    f.call(&x)?;
+    let lost = kept.lock().unwrap().take().unwrap();
+    assert_eq!(lost.to_string(), "[...]  f64[2]");
+    assert!(lost.is_recorded());
+    assert!(matches!(lost.exp(), Err(Error::Recorded { op: "exp" })));
+    // And not taken for a value of another recording.
+    assert!(matches!(
+        compile(|x: &Tensor| x.add(&lost)).call(&x),
+        Err(Error::Recorded { op: "add" })
+    ));
+    Ok(())
+}
+
+#[test]
+fn within_each_other_within_derivatives_and_on_many_threads_they_are_the_function() -> Result<()> {
+    let x = normal(3, &[4, 4]);
+    let inner = compile(mixed);
+    let outer = compile(|x: &Tensor| grad(|x| inner.call(x), x));
+    assert_eq!(bits(&outer.call(&x)?), bits(&grad(mixed, &x)?));
+    assert_eq!(bits(&grad(|x| inner.call(x), &x)?), bits(&grad(mixed, &x)?));
+    let slope = compile(|x: &Tensor| grad(mixed, x));
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let slope = &slope;
+            scope.spawn(move || {
+                for round in 0..20 {
+                    let x = normal(100 * seed + round, &[4, 4]);
+                    assert_eq!(bits(&slope.call(&x).unwrap()), bits(&grad(mixed, &x).unwrap()));
+                }
+            });
+        }
+    });
+    Ok(())
+}
+
+#[test]
+fn errors_of_kernels_are_those_of_the_eager_call_and_the_next_call_works() -> Result<()> {
+    let f = |(x, index): &(Tensor, Tensor)| x.take(index, 0);
+    let compiled = compile(f);
+    let x = tensor([1.0, 2.0, 3.0]);
+    for (index, good) in [([0i64, 2], true), ([0, 3], false), ([1, 1], true), ([-1, 0], false)] {
+        let given = (x.clone(), tensor(index));
+        let (want, got) = (f(&given), compiled.call(&given));
+        match (want, got) {
+            (Ok(want), Ok(got)) => assert!(good && bits(&want) == bits(&got)),
+            (Err(want), Err(got)) => assert!(!good && want == got, "{want} / {got}"),
+            _ => panic!("one of them failed"),
+        }
+    }
+    let divide = compile(|(a, b): &(Tensor, Tensor)| a.floor_divide(b));
+    assert!(divide.call(&(tensor([4i32]), tensor([2i32]))).is_ok());
+    assert!(matches!(
+        divide.call(&(tensor([4i32]), tensor([0i32]))),
+        Err(Error::DivisionByZero { .. })
+    ));
+    Ok(())
+}
+
+#[test]
+fn empty_tensors_and_scalars_are_compiled_too() -> Result<()> {
+    let f = |x: &Tensor| Ok((x.exp()?.sum(..)?, x.add(&tensor(1.0))?));
+    let compiled = compile(f);
+    for x in [tensor(2.0), Tensor::zeros([0, 3], DType::F64)?, Tensor::zeros([0], DType::F64)?] {
+        assert_eq!(bits(&compiled.call(&x)?), bits(&f(&x)?));
+    }
+    Ok(())
+}
