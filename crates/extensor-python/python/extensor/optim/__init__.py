@@ -51,6 +51,7 @@ class State:
 
     step: int
     grad_norm: float | None
+    __tree_live__: ClassVar[tuple[str, ...]] = ("step", "grad_norm")
 
     def __init__(self, step: int, slots: Mapping[str, Any], grad_norm: float | None = None) -> None:
         self.__dict__.update(step=step, grad_norm=grad_norm, **slots)
