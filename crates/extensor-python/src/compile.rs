@@ -6,13 +6,12 @@ use crate::autodiff::{Saved, list, tensors};
 use crate::error::{callback, in_python, released};
 use crate::random::PyKey;
 use crate::tensor::PyTensor;
-use extensor::autodiff::{Item, Path, Tree};
 use extensor::compile::{self, Compiled};
 use extensor::{Key, Tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-type Arguments = (Vec<Tensor>, Keys);
+type Arguments = (Vec<Tensor>, Vec<Key>);
 type Results = (Arguments, Saved);
 type Recorded = Box<dyn Fn(&Arguments) -> extensor::Result<Results> + Send + Sync>;
 
@@ -39,9 +38,9 @@ impl PyProgram {
         let called = move |(given, keys): &Arguments| {
             Python::attach(|py| -> PyResult<Results> {
                 type Three<'py> = (Bound<'py, PyAny>, Bound<'py, PyList>, Bound<'py, PyAny>);
-                let given = (list(py, given)?, key_list(py, &keys.0)?);
+                let given = (list(py, given)?, key_list(py, keys)?);
                 let (made, keys, rest): Three<'_> = f.bind(py).call1(given)?.extract()?;
-                Ok(((tensors(&made)?, Keys(self::keys(&keys)?)), Saved(rest.unbind())))
+                Ok(((tensors(&made)?, self::keys(&keys)?), Saved(rest.unbind())))
             })
             .map_err(|error| callback("compile", error))
         };
@@ -54,14 +53,19 @@ impl PyProgram {
         given: &Bound<'py, PyList>,
         keys: &Bound<'py, PyList>,
     ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>, Py<PyAny>)> {
-        let arguments = (tensors(given)?, Keys(self::keys(keys)?));
+        let arguments = (tensors(given)?, self::keys(keys)?);
         let ((made, keys), rest) = released(py, || self.0.call(&arguments))?;
-        Ok((list(py, &made)?, key_list(py, &keys.0)?, rest.0))
+        Ok((list(py, &made)?, key_list(py, &keys)?, rest.0))
     }
 
     /// The kernels, their formulas, what they read and write, and how much memory they need.
     fn explain(&self, py: Python<'_>) -> String {
         in_python(&py.detach(|| self.0.explain()))
+    }
+
+    /// The kernels as boxes and the values that go from one to another as lines, as SVG.
+    fn graph(&self, py: Python<'_>) -> String {
+        in_python(&py.detach(|| self.0.graph()))
     }
 }
 
@@ -71,7 +75,13 @@ impl PyProgram {
 pub fn signature<'py>(
     py: Python<'py>,
     given: &Bound<'py, PyList>,
+    keys: &Bound<'py, PyList>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    for key in keys.iter() {
+        if key.cast::<PyKey>()?.get().0.is_recorded() {
+            return Ok(None);
+        }
+    }
     let mut bytes = Vec::with_capacity(24 * given.len());
     for item in given.iter() {
         let x = &item.cast::<PyTensor>()?.get().0;
@@ -83,35 +93,4 @@ pub fn signature<'py>(
         bytes.extend(x.shape().iter().flat_map(|n| n.to_le_bytes()));
     }
     Ok(Some(PyBytes::new(py, &bytes)))
-}
-
-/// Keys, to which what is recorded belongs.
-#[derive(Clone)]
-pub struct Keys(Vec<Key>);
-
-impl Tree for Keys {
-    fn visit<'a>(
-        &'a self,
-        _: &Path<'_>,
-        _: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> extensor::Result<()>,
-    ) -> extensor::Result<()> {
-        Ok(())
-    }
-    fn map(
-        &self,
-        _: &Path<'_>,
-        _: &mut dyn FnMut(&Path<'_>, &Tensor) -> extensor::Result<Tensor>,
-    ) -> extensor::Result<Self> {
-        Ok(self.clone())
-    }
-    fn visit_mut(
-        &mut self,
-        _: &Path<'_>,
-        _: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> extensor::Result<()>,
-    ) -> extensor::Result<()> {
-        Ok(())
-    }
-    fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
-        f(path, Item::Setting(format!("{:?}", self.0)));
-    }
 }

@@ -86,7 +86,7 @@ pub fn exception(error: Error) -> PyErr {
         _ => text,
     };
     let text = match &error {
-        Error::Recorded { .. } => recorded(&text),
+        Error::Recorded { at, .. } => recorded(&text, &format!("at {at}")),
         _ => text,
     };
     match error {
@@ -111,14 +111,14 @@ pub fn exception(error: Error) -> PyErr {
 }
 
 /// The sentence with the line of the caller's code that cannot be recorded, and Python's names.
-fn recorded(text: &str) -> String {
+fn recorded(text: &str, here: &str) -> String {
     let text = text.replace("where_ instead of if", "extensor.where instead of if");
     let line = Python::attach(|py| -> PyResult<Option<String>> {
         py.import("extensor._exchange")?.call_method0("caller")?.extract()
     });
-    match (line, text.split_once(';')) {
-        (Ok(Some(line)), Some((what, instead))) => format!("{what} ({line});{instead}"),
-        _ => text,
+    match line {
+        Ok(Some(line)) => text.replace(here, &line),
+        _ => text.replace(&format!(" ({here})"), ""),
     }
 }
 

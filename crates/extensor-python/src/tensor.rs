@@ -25,11 +25,17 @@ type Binary = fn(&Tensor, &Tensor) -> extensor::Result<Tensor>;
 /// An error if the tensor is being differentiated, since its gradient would be lost where it leaves, or
 /// recorded, since it has no numbers yet.
 pub fn expect_plain(what: &'static str, x: &Tensor) -> PyResult<()> {
-    match (x.is_traced(), x.is_recorded()) {
-        (_, true) => Err(extensor::Error::Recorded { op: what }).or_raise(),
-        (true, false) => Err(extensor::Error::Traced { op: what }).or_raise(),
-        (false, false) => Ok(()),
+    expect_numbers(what, x)?;
+    if x.is_traced() { Err(extensor::Error::Traced { op: what }).or_raise() } else { Ok(()) }
+}
+
+/// An error if the tensor has no numbers yet.
+pub fn expect_numbers(what: &'static str, x: &Tensor) -> PyResult<()> {
+    let at = std::panic::Location::caller();
+    if x.is_recorded() {
+        return Err(extensor::Error::Recorded { op: what, at }).or_raise();
     }
+    Ok(())
 }
 
 /// An error unless the device is the host, the only one there is.

@@ -110,10 +110,7 @@ class _Parts:
             else:
                 self.add(value, depth + 1)
         for name in _tree.live_fields(x):
-            value = getattr(x, name)
-            self.rest.append(value is None)
-            if value is not None:
-                self.tensors.append(_core.asarray(value))
+            self.tensors.append(_tree.tensor_of_number(getattr(x, name)))
 
 
 def _static(x: Any, depth: int) -> Any:
@@ -132,7 +129,8 @@ def _static(x: Any, depth: int) -> Any:
     return (type(x), _Same(x) if type(x).__hash__ is None else x)
 
 
-def _expect_hashable(rest: list[Any]) -> NoReturn:
+def _refuse(rest: list[Any]) -> NoReturn:
+    """Raises the error of an argument that is not hashable."""
     for part in rest:
         try:
             hash(part)
@@ -228,7 +226,7 @@ class Compiled(Generic[P, Y]):
         functools.update_wrapper(self, f)
         self._f, self._limit = f, limit
         self._programs: dict[Any, _Program] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._recorded, self._warned = 0, False
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Y:
@@ -240,14 +238,15 @@ class Compiled(Generic[P, Y]):
         if kwargs:
             named = {name: kwargs[name] for name in sorted(kwargs)}
             parts.add(named)
-        specs = _core.signature(parts.tensors)
+        specs = _core.signature(parts.tensors, parts.keys)
         if specs is None:
             return self._f(*args, **kwargs)
         signature = (specs, tuple(parts.rest))
         try:
-            program = self._find(signature)
+            hash(signature)
         except TypeError:
-            _expect_hashable(parts.rest)
+            _refuse(parts.rest)
+        program = self._find(signature)
         if program is not None:
             found: Y = program(parts)
             return found
@@ -325,6 +324,14 @@ class Compiled(Generic[P, Y]):
         if not programs:
             return "nothing is recorded yet: call the function first"
         return "\n\n".join(f"for {_line(p.about) or 'no arguments'}\n{p.run.explain().rstrip()}" for p in programs)
+
+    def graph(self) -> str:
+        """What was used last, drawn: an SVG with a box for each kernel and a line for each value that goes
+        from one to another."""
+        programs = self._all()
+        if not programs:
+            raise ValueError("graph: nothing is recorded yet: call the function first")
+        return programs[-1].run.graph()
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> "Compiled[P, Y]": ...

@@ -4,6 +4,7 @@ A tree is taken apart into its leaves (the tensors) and a structure, and put tog
 structure and other leaves. It must not know what is done with the leaves.
 """
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -165,13 +166,23 @@ def _flatten(x: Any, found: list[Any], floats: bool, buffers: bool, live: bool, 
 
 
 def _flatten_number(x: Any, found: list[Any]) -> Structure:
-    if isinstance(x, Tensor):
-        found.append(x)
-        return _NUMBER
-    if x is None:
-        return Structure(None, None, ())
-    found.append(_core.asarray(x))
-    return _STAR
+    found.append(tensor_of_number(x))
+    return _NUMBER if isinstance(x, Tensor) else _STAR
+
+
+#: Stands for no number where there may be one: a NaN that no arithmetic makes.
+_NO_NUMBER = struct.unpack("<d", b"\x4e\x6f\x6e\x65\x00\x00\xf8\x7f")[0]
+
+
+def tensor_of_number(x: Any) -> Tensor:
+    """A number as a tensor; None is one too."""
+    return _core.asarray(_NO_NUMBER if x is None else x)
+
+
+def _number_of_tensor(x: Tensor) -> Any:
+    found = x.item()
+    nothing = isinstance(found, float) and struct.pack("<d", found) == struct.pack("<d", _NO_NUMBER)
+    return None if nothing else found
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
@@ -189,7 +200,7 @@ def _unflatten(s: Structure, leaves: Iterator[Any]) -> Any:
             leaf = next(leaves)
         except StopIteration:
             raise ValueError("there are fewer leaves than the structure has places") from None
-        return leaf.item() if s.kind is _ITEM else leaf
+        return _number_of_tensor(leaf) if s.kind is _ITEM else leaf
     if s.kind is None:
         return s.data
     parts = [_unflatten(part, leaves) for part in s.parts]
