@@ -101,11 +101,11 @@ class _Parts:
             else:
                 self.rest.append(x)
             return
-        static = getattr(x, "__tree_static__", ())
-        self.rest.append(tuple(names))
+        self.rest.append(names if type(names) is tuple else tuple(names))
+        static = _static_names(type(x))
         for name in names:
             value = getattr(x, name)
-            if name in static or _tree.is_static(x, name):
+            if name in static:
                 self.rest.append(_static(value, depth + 1))
             else:
                 self.add(value, depth + 1)
@@ -113,8 +113,18 @@ class _Parts:
             self.tensors.append(_tree.tensor_of_number(getattr(x, name)))
 
 
+@functools.lru_cache(1024)
+def _static_names(kind: type[Any]) -> frozenset[str]:
+    """The fields of a module or a dataclass that are no trees."""
+    fields = getattr(kind, "__dataclass_fields__", {})
+    marked = (name for name, field in fields.items() if field.metadata.get("static"))
+    return frozenset((*getattr(kind, "__tree_static__", ()), *marked))
+
+
 def _static(x: Any, depth: int) -> Any:
     """What a field that is marked static is compared by."""
+    if type(x) in _PLAIN:
+        return type(x), x
     if depth > 200:
         raise ValueError("a tree is nested more than 200 deep, or contains itself")
     if isinstance(x, (list, tuple)):

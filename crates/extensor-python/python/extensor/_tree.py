@@ -218,11 +218,11 @@ def _unflatten(s: Structure, leaves: Iterator[Any]) -> Any:
         return s.kind(*parts)
     moving, _, original = s.data
     made = object.__new__(s.kind)
-    if hasattr(original, "__dict__"):
-        for name, value in original.__dict__.items():
-            object.__setattr__(made, name, value)
+    own: dict[str, Any] = getattr(made, "__dict__", {})
+    own.update(getattr(original, "__dict__", {}))
     for name in fields(original) or ():
-        object.__setattr__(made, name, getattr(original, name))
+        if name not in own:
+            object.__setattr__(made, name, getattr(original, name))
     for name, part in zip(moving, parts):
         object.__setattr__(made, name, part)
     return made
