@@ -20,6 +20,7 @@ from ._autodiff import *  # noqa: E402, F403
 from ._curvature import *  # noqa: E402, F403
 from ._check import *  # noqa: E402, F403
 from ._close import *  # noqa: E402, F403
+from ._compile import *  # noqa: E402, F403
 from . import _methods  # noqa: E402
 
 # Imported when they are asked for first: whoever wants an array does not wait for them.
@@ -57,7 +58,7 @@ _ELSEWHERE = {
     "no_grad": "nothing is differentiated outside extensor.grad; extensor.stop_gradient ends it",
     "detach": "extensor.stop_gradient ends differentiation",
     "vmap": "operations take any number of leading axes",
-    "jit": "there is nothing to compile",
+    "jit": "extensor.compile records a function and then only runs what it recorded",
 }
 
 
