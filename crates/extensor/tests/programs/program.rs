@@ -100,9 +100,23 @@ impl Program {
         !floats.is_empty() && self.run(&(floats, others)).is_ok_and(|all| all.iter().any(float))
     }
 
-    /// The programs that have a result less, or an operation less: its value is an input then.
+    /// The programs that have a result less, or an operation less: its value is an input then, or those that
+    /// it is made of are results instead.
     pub fn smaller(&self) -> Vec<Program> {
         let mut found = Vec::new();
+        for (k, &result) in self.results.iter().enumerate() {
+            if let Node::Call { of, .. } = &self.nodes[result] {
+                let mut smaller = self.clone();
+                smaller.results.remove(k);
+                let call = |&&i: &&usize| matches!(self.nodes[i], Node::Call { .. });
+                smaller.results.extend(of.iter().filter(call));
+                smaller.results.sort_unstable();
+                smaller.results.dedup();
+                if !smaller.results.is_empty() && smaller.len() < self.len() {
+                    found.push(smaller);
+                }
+            }
+        }
         if self.results.len() > 1 {
             for k in 0..self.results.len() {
                 let mut smaller = self.clone();
@@ -137,7 +151,7 @@ impl fmt::Display for Program {
         let names: Vec<String> = (0..self.nodes.len())
             .scan(0, |count, k| {
                 *count += usize::from(needed[k]);
-                Some(name(count.max(&mut 1) - 1))
+                Some(name((*count).max(1) - 1))
             })
             .collect();
         let [first, ..] = self.arguments();
