@@ -1,6 +1,7 @@
 //! Compiled functions give the bits of the functions themselves, and say what they cannot do.
 
 use extensor::autodiff::{checkpoint, grad, hvp, jvp, leaves, value_and_grad};
+use extensor::check::suite::{Plan, compiled};
 use extensor::compile::compile;
 use extensor::nn::{Mode, models};
 use extensor::optim::{Adagrad, Adam, AdamW, Ema, Groups, Lion, Optimizer, RmsProp, Sgd, State};
@@ -45,6 +46,19 @@ fn values_and_derivatives_of_every_kind_have_the_bits_of_the_eager_call() -> Res
         assert_eq!(bits(&second.call(&pair)?), bits(&hvp(mixed, &x, &v)?));
         assert_eq!(bits(&again.call(&x)?), bits(&grad(mixed, &x)?));
     }
+    Ok(())
+}
+
+#[test]
+fn every_operation_and_its_derivatives_compiled_have_the_bits_of_the_eager_call() -> Result<()> {
+    // All of it, in four dtypes and to the second order: `extensor check --compiled`.
+    let plan = Plan { dtypes: vec![DType::BF16], order: 1, ..Plan::default() };
+    let wrong: Vec<String> = compiled::run(&plan, &mut |_| ())?
+        .iter()
+        .filter(|outcome| !outcome.passed())
+        .map(|outcome| format!("{}: {:#?}", outcome.name, outcome.failures.first()))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }
 
