@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::{explain, file, golden, html, json};
 use extensor::DType;
 use extensor::check::points;
-use extensor::check::suite::{self, Outcome, Plan};
+use extensor::check::suite::{self, Outcome, Plan, compiled};
 use extensor::ops::catalogue::CATALOGUE;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
@@ -39,6 +39,9 @@ pub struct Arguments {
     /// Try every number of f16 and bf16, or with --dtype f32 all 2³² of those
     #[arg(long, conflicts_with_all = ["points", "golden", "html", "order", "seed"])]
     exhaustive: bool,
+    /// Compare every operation and its derivatives with their compiled forms, to the last bit
+    #[arg(long, conflicts_with_all = ["points", "exhaustive", "golden", "html"])]
+    compiled: bool,
     /// Where all of f32 is taken up after an interruption [default: a file in the cache folder]
     #[arg(long, value_name = "FILE", requires = "exhaustive")]
     state: Option<PathBuf>,
@@ -92,7 +95,8 @@ fn run_suite(arguments: &Arguments) -> Result<bool, String> {
         bar.inc(1);
         bar.set_message(outcome.name);
     };
-    let outcomes = suite::run(&plan, &mut report).map_err(|error| explain(&error))?;
+    let run = if arguments.compiled { compiled::run } else { suite::run };
+    let outcomes = run(&plan, &mut report).map_err(|error| explain(&error))?;
     bar.finish_and_clear();
 
     let passed = outcomes.iter().all(Outcome::passed);

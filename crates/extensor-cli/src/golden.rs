@@ -5,11 +5,12 @@
 //! with its inputs and parameters, its backward rule with the cotangent, and both again under
 //! automatic differentiation, with forward mode and both second derivatives; again with every input
 //! in each strided arrangement; again in `f32`; and in `f16` and `bf16`, judged against `f64` on the
-//! same rounded inputs. A case that names an operation, input or parameter that the catalogue lacks
+//! same rounded inputs. Compiled, all of them have the same bits in every dtype. A case that names an operation, input or parameter that the catalogue lacks
 //! fails.
 
 use extensor::autodiff::{hvp, hvp_reverse, jvp, vjp};
-use extensor::check::Arrangement;
+use extensor::check::{Arrangement, bit_difference};
+use extensor::compile::compile;
 use extensor::ops::catalogue;
 use extensor::ops::operation::{self, Operation, apply, input_name};
 use extensor::ops::params::{Params, Value};
@@ -143,8 +144,15 @@ fn check_case(case: &Case, tensors: &SafeTensors) -> Result<(), String> {
     for dtype in [DType::F16, DType::BF16] {
         call.rounds(dtype, size).map_err(|reason| format!("in {dtype}: {reason}"))?;
     }
+    for dtype in DType::FLOATS {
+        call.compiled(dtype).map_err(|reason| format!("compiled in {dtype}: {reason}"))?;
+    }
     Ok(())
 }
+
+/// A function of a case's inputs, the cotangent and the tangents.
+type Function<'a> = &'a dyn Fn(&Arguments) -> extensor::Result<Vec<Tensor>>;
+type Arguments = (Vec<Tensor>, Vec<Tensor>, Vec<Tensor>);
 
 fn load<'a>(case: &'a Case, tensors: &SafeTensors) -> Result<Call<'a>, String> {
     let record = catalogue::find(&case.op).map_err(text)?;
@@ -305,6 +313,64 @@ impl Call<'_> {
         let exact = self.backward(&cast(&grad, &exact[0])?, &wide, &saved)?;
         for ((got, want), (name, _)) in found.iter().zip(&exact).zip(&self.grads) {
             close(&format!("grad/{name}"), got, want, tolerance)?;
+        }
+        Ok(())
+    }
+
+    /// Compiled, the outputs and all derivatives have the bits that they have otherwise, and have them again.
+    fn compiled(&self, dtype: DType) -> Result<(), String> {
+        let inputs = cast_floats(&self.inputs, dtype)?;
+        let like = self.forward(&inputs)?[0].dtype();
+        let cotangent: Option<Tensor> = self
+            .cotangent
+            .as_ref()
+            .map(|w| extensor::ops::cast(w, like))
+            .transpose()
+            .map_err(text)?;
+        let tangents = match &self.second {
+            Some([tangents, _]) => cast_floats(tangents, dtype)?,
+            None => Vec::new(),
+        };
+        let second = self.second.is_some();
+        let arguments = (inputs, Vec::from_iter(cotangent), tangents);
+        let weighted = |(inputs, w, _): &Arguments, x: &Vec<Tensor>| {
+            let y = self.result(inputs, x)?;
+            extensor::ops::sum(&extensor::ops::multiply(&y, &w[0])?, ..)
+        };
+        let functions: [(&str, bool, Function<'_>); 5] = [
+            ("out", true, &|(inputs, ..)| {
+                Ok(apply(&*self.op, &inputs.iter().collect::<Vec<_>>())?.into_vec())
+            }),
+            ("gradients", self.cotangent.is_some(), &|(inputs, w, _)| {
+                let f = |x: &Vec<Tensor>| self.result(inputs, x);
+                vjp(f, &self.moving(inputs))?.1.call_once(&w[0])
+            }),
+            ("derivatives", second, &|(inputs, _, along)| {
+                let f = |x: &Vec<Tensor>| self.result(inputs, x);
+                let (y, dy) = jvp(f, &self.moving(inputs), along)?;
+                Ok(vec![y, dy])
+            }),
+            ("forward over reverse", second, &|all| {
+                hvp(|x: &Vec<Tensor>| weighted(all, x), &self.moving(&all.0), &all.2)
+            }),
+            ("reverse over reverse", second, &|all| {
+                hvp_reverse(|x: &Vec<Tensor>| weighted(all, x), &self.moving(&all.0), &all.2)
+            }),
+        ];
+        for (what, _, f) in functions.into_iter().filter(|(_, asked, _)| *asked) {
+            let want = f(&arguments).map_err(|error| format!("{what}: {error}"))?;
+            let compiled = compile(f);
+            for _ in 0..2 {
+                let got = compiled.call(&arguments).map_err(|error| format!("{what}: {error}"))?;
+                if got.len() != want.len() {
+                    return Err(format!("{what}: {} came back, not {}", got.len(), want.len()));
+                }
+                let mut pairs = got.iter().zip(&want).enumerate();
+                let wrong = pairs.find_map(|(k, (a, b))| Some((k, bit_difference(a, b)?)));
+                if let Some((k, wrong)) = wrong {
+                    return Err(format!("{what}, number {k}: {wrong}"));
+                }
+            }
         }
         Ok(())
     }

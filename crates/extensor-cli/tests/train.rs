@@ -247,6 +247,45 @@ fn the_number_of_threads_changes_no_bit() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// Every network, in f32 and bf16, on one thread and two, and what not every run has: micro-batches, a
+/// moving average, clipping, a loss scale.
+#[test]
+fn compiling_changes_no_bit() {
+    let folder = folder("compiled");
+    let data = folder.join("data");
+    let letters: String = (0..4000).map(|k| ['a', 'b', 'c', ' '][k * k % 11 % 4]).collect();
+    let book = folder.join("book.txt");
+    fs::write(&book, letters).unwrap();
+    let small = ["--steps", "4", "--batch", "8", "--eval-every", "2", "--quiet"];
+    let models: [(&str, &Path, &[&str]); 4] = [
+        ("mlp", &data, &["--width", "16", "--ema", "0.9", "--clip", "0.5"]),
+        ("lenet5", &data, &["--accumulate", "2", "--optimizer", "sgd"]),
+        ("resnet", &data, &["--clip", "0"]),
+        ("gpt", &book, &["--width", "32", "--depth", "2", "--context", "8"]),
+    ];
+    for (model, data, more) in models {
+        for precision in ["f32", "bf16", "f16"] {
+            let mut runs = Vec::new();
+            for compile in ["--compile=false", "--compile"] {
+                for threads in ["1", "2"] {
+                    let name = format!("{model}{precision}{compile}{threads}");
+                    let run = folder.join(name);
+                    let mut arguments = vec!["train", "--model", model, "--data", text(data)];
+                    arguments.extend(["--out", text(&run), "--precision", precision]);
+                    arguments.extend(["--threads", threads, compile]);
+                    arguments.extend(small.iter().chain(more));
+                    succeeds(&arguments);
+                    runs.push(run);
+                }
+            }
+            for run in &runs[1..] {
+                assert_same(&runs[0], run, &format!("{model} {precision}"));
+            }
+        }
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
 fn start(arguments: &[&str]) -> Child {
     command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }

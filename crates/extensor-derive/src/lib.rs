@@ -56,6 +56,9 @@ struct Shape {
     changes: Vec<Code>,
     /// Calls that describe it and its fields.
     said: Vec<Code>,
+    /// Calls that tell the numbers in its fields, and that replace them.
+    numbers: Vec<Code>,
+    set_numbers: Vec<Code>,
     /// An expression that builds it from its fields mapped.
     rebuilt: Code,
 }
@@ -90,15 +93,22 @@ fn derive(mut input: DeriveInput) -> syn::Result<Code> {
         shapes.iter().map(|Shape { pattern, changes, .. }| quote!(#pattern => { #(#changes)* }));
     let said = shapes.iter().map(|Shape { pattern, said, .. }| quote!(#pattern => { #(#said)* }));
     // An enum without variants has nothing to match.
-    let (visits, maps, changes, said) = if shapes.is_empty() {
+    let numbers =
+        shapes.iter().map(|Shape { pattern, numbers, .. }| quote!(#pattern => { #(#numbers)* }));
+    let set_numbers = shapes
+        .iter()
+        .map(|Shape { pattern, set_numbers, .. }| quote!(#pattern => { #(#set_numbers)* }));
+    let (visits, maps, changes, said, numbers, set_numbers) = if shapes.is_empty() {
         let never = quote!(match *self {});
-        (never.clone(), never.clone(), never.clone(), never)
+        (never.clone(), never.clone(), never.clone(), never.clone(), never.clone(), never)
     } else {
         (
             quote!(match self { #(#visits)* }),
             quote!(match self { #(#maps,)* }),
             quote!(match self { #(#changes)* }),
             quote!(match self { #(#said)* }),
+            quote!(match self { #(#numbers)* }),
+            quote!(match self { #(#set_numbers)* }),
         )
     };
     Ok(quote! {
@@ -144,6 +154,16 @@ fn derive(mut input: DeriveInput) -> syn::Result<Code> {
             ) {
                 #said
             }
+            fn numbers(&self, f: &mut dyn FnMut(::extensor::Tensor)) {
+                #numbers
+            }
+            fn set_numbers(
+                &mut self,
+                f: &mut dyn FnMut() -> ::extensor::Result<::extensor::Tensor>,
+            ) -> ::extensor::Result<()> {
+                #set_numbers
+                Ok(())
+            }
         }
     })
 }
@@ -152,6 +172,7 @@ fn shape(constructor: &Code, name: &syn::Ident, fields: &Fields) -> syn::Result<
     let mut patterns = Vec::new();
     let mut visits = Vec::new();
     let mut changes = Vec::new();
+    let (mut numbers, mut set_numbers) = (Vec::new(), Vec::new());
     let name = name.to_string();
     let name = name.trim_start_matches("r#");
     let mut said = vec![quote!(f(path, ::extensor::autodiff::Item::Node(#name));)];
@@ -180,13 +201,15 @@ fn shape(constructor: &Code, name: &syn::Ident, fields: &Fields) -> syn::Result<
             values.push(quote!(#member: ::core::clone::Clone::clone(#binding)));
         } else {
             changes.push(quote!(::extensor::Tree::visit_mut(#binding, &#place, f)?;));
+            numbers.push(quote!(::extensor::Tree::numbers(#binding, f);));
+            set_numbers.push(quote!(::extensor::Tree::set_numbers(#binding, f)?;));
             visits.push(quote!(::extensor::Tree::visit(#binding, &#place, f)?;));
             values.push(quote!(#member: ::extensor::Tree::map(#binding, &#place, f)?));
         }
     }
     let pattern = quote!(#constructor { #(#patterns),* });
     let rebuilt = quote!(#constructor { #(#values),* });
-    Ok(Shape { pattern, visits, changes, said, rebuilt })
+    Ok(Shape { pattern, visits, changes, said, numbers, set_numbers, rebuilt })
 }
 
 /// Whether a type is one of the language's numbers or `bool`, which are trees whatever they are marked as.

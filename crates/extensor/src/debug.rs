@@ -46,11 +46,7 @@ pub(crate) fn watched() -> bool {
 
 /// An error if there are no numbers to look at yet.
 fn recorded<'a>(mut made: impl Iterator<Item = &'a Tensor>) -> Result<()> {
-    if made.any(Tensor::is_recorded) {
-        Err(Error::Recorded { op: "debug::finite" })
-    } else {
-        Ok(())
-    }
+    if made.any(Tensor::is_recorded) { Err(Error::recorded("debug::finite")) } else { Ok(()) }
 }
 
 /// Looks at the outputs of a call.

@@ -61,18 +61,35 @@ pub fn global_norm<T: Tree>(grads: &T) -> Result<Tensor> {
 pub fn clip_grad_norm<T: Tree>(grads: &T, max_norm: f64) -> Result<(T, Tensor)> {
     expect_limit("clip_grad_norm", "max_norm", max_norm)?;
     let norm = global_norm(grads)?;
+    if norm.is_recorded() {
+        let factor = clip_factor(&norm, max_norm)?;
+        return Ok((scaled(grads, &factor)?, norm));
+    }
     // The number only decides; what the gradients are scaled by is the tensor.
     let found = norm.primal().plain("clip_grad_norm")?.to_f64_vec()[0];
     if !found.is_finite() || found <= max_norm {
         return Ok((map(grads, |x| Ok(x.clone()))?, norm));
     }
     let factor = ops::divide(&Tensor::scalar_of(max_norm, norm.dtype())?, &norm)?;
-    let scaled = map_parameters(grads, |x| {
+    Ok((scaled(grads, &factor)?, norm))
+}
+
+/// The gradients times a factor.
+fn scaled<T: Tree>(grads: &T, factor: &Tensor) -> Result<T> {
+    map_parameters(grads, |x| {
         let wide = ops::cast(x, wide(x.dtype()))?;
-        let scaled = ops::multiply(&wide, &ops::cast(&factor, wide.dtype())?)?;
+        let scaled = ops::multiply(&wide, &ops::cast(factor, wide.dtype())?)?;
         ops::cast(&scaled, x.dtype())
-    })?;
-    Ok((scaled, norm))
+    })
+}
+
+/// The factor that brings a norm down to `limit`, in the precision of the norm; 1 if the norm is not
+/// above it or not finite.
+pub(crate) fn clip_factor(norm: &Tensor, limit: f64) -> Result<Tensor> {
+    let above = ops::less(&crate::tensor(limit), &ops::cast(norm, DType::F64)?)?;
+    let clips = ops::logical_and(&above, &ops::isfinite(norm)?)?;
+    let factor = ops::divide(&Tensor::scalar_of(limit, norm.dtype())?, norm)?;
+    ops::where_(&clips, &factor, &Tensor::scalar_of(1.0, norm.dtype())?)
 }
 
 /// The gradients with every element held within ±`max_value`.
@@ -108,6 +125,25 @@ pub fn all_finite<T: Tree>(tree: &T) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Whether no leaf has a NaN or an infinity, as a tensor: what a [compiled](crate::compile::compile)
+/// function can ask.
+///
+/// ```
+/// use extensor::{gradients::finite, tensor};
+/// assert!(finite(&[tensor([1.0]), tensor([2.0])])?.item::<bool>()?);
+/// assert!(!finite(&[tensor([1.0]), tensor([f64::NAN])])?.item::<bool>()?);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn finite<T: Tree>(tree: &T) -> Result<Tensor> {
+    let floats = parameters(tree).into_iter().filter(|x| x.dtype().is_float());
+    let all =
+        floats.map(|x| ops::all(&ops::isfinite(x.primal())?, ..)).collect::<Result<Vec<_>>>()?;
+    match all.len() {
+        0 => Ok(crate::tensor(true)),
+        _ => ops::all(&ops::stack(&all, 0)?, ..),
+    }
 }
 
 /// The sum of two trees, leaf by leaf, in the memory of the first; buffers stay.

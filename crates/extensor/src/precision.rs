@@ -192,25 +192,42 @@ pub fn value_and_grad<T: Tree, X: Tree>(
     policy: Policy,
     scale: LossScale,
 ) -> Result<Scaled<T, X>> {
+    let factor = Tensor::scalar_of(scale.value(), DType::F64)?;
+    let (loss, grads, aux) = scaled(f, parameters, policy, Some(&factor))?;
+    let finite = all_finite(&grads)?;
+    let factor = (scale.value() != 1.0).then_some(&factor);
+    let grads = if finite { Some(unscaled(grads, policy, factor)?) } else { None };
+    Ok(Scaled { loss, grads, aux, scale: scale.after(finite) })
+}
+
+/// The loss, the gradients of the loss times a factor (a tensor of one number), which are unscaled by
+/// [`unscaled`], and what the function returned beside the loss.
+pub(crate) fn scaled<T: Tree, X: Tree>(
+    f: impl FnOnce(&T) -> Result<(Tensor, X)>,
+    parameters: &T,
+    policy: Policy,
+    factor: Option<&Tensor>,
+) -> Result<(Tensor, T, X)> {
     let run = |parameters: &T| {
         let (loss, aux) = f(&policy.to_compute(parameters)?)?;
         let loss = policy.to_output(&loss)?;
-        let factor = Tensor::scalar_of(scale.value(), loss.dtype())?;
-        Ok((ops::multiply(&loss, &factor)?, (loss, aux)))
-    };
-    let (_, scaled, (loss, aux)) = value_and_grad_with_aux(run, parameters)?;
-    let finite = all_finite(&scaled)?;
-    let grads = if finite {
-        let unscale = |g: &Tensor| {
-            let g = ops::cast(g, policy.parameters)?;
-            if scale.value() == 1.0 {
-                return Ok(g);
-            }
-            ops::divide(&g, &Tensor::scalar_of(scale.value(), g.dtype())?)
+        let scaled = match factor {
+            Some(factor) => ops::multiply(&loss, &ops::cast(factor, loss.dtype())?)?,
+            None => loss.clone(),
         };
-        Some(map_parameters(&scaled, unscale)?)
-    } else {
-        None
+        Ok((scaled, (loss, aux)))
     };
-    Ok(Scaled { loss, grads, aux, scale: scale.after(finite) })
+    let (_, grads, (loss, aux)) = value_and_grad_with_aux(run, parameters)?;
+    Ok((loss, grads, aux))
+}
+
+/// The gradients in the dtype of the parameters, divided by the factor.
+pub(crate) fn unscaled<T: Tree>(grads: T, policy: Policy, factor: Option<&Tensor>) -> Result<T> {
+    map_parameters(&grads, |g| {
+        let g = ops::cast(g, policy.parameters)?;
+        match factor {
+            Some(factor) => ops::divide(&g, &ops::cast(factor, g.dtype())?),
+            None => Ok(g),
+        }
+    })
 }

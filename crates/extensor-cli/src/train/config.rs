@@ -91,6 +91,10 @@ pub struct Settings {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<u64>,
+    /// Record each step once and then only run it: the same results to the bit, in less time
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compile: Option<bool>,
     /// The folder of the run
     #[arg(long, value_name = "DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,6 +168,7 @@ const KEYS: &[(&str, Kind)] = &[
     ("context", Kind::Whole(2)),
     ("seed", Kind::Whole(0)),
     ("threads", Kind::Whole(1)),
+    ("compile", Kind::Flag),
     ("out", Kind::Text),
     ("resume", Kind::Text),
     ("checkpoint-every", Kind::Whole(0)),
@@ -222,7 +227,7 @@ impl Settings {
         }
         first! {
             model data epochs steps batch lr optimizer schedule weight_decay clip accumulate ema
-            patience precision augment width depth context seed threads out resume checkpoint_every
+            patience precision augment width depth context seed threads compile out resume checkpoint_every
             eval_every keep check_gradients quiet
         }
     }

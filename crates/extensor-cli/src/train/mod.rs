@@ -172,11 +172,12 @@ impl Session {
             let metrics = JsonLines::create(&folder.join("metrics.jsonl"));
             (metrics, EventFile::create(&folder.join("tensorboard")))
         };
-        // Where a run is and how many threads it has are no part of what it computes.
+        // Where a run is and how it is computed are no part of what it computes.
         let config = Settings {
             out: None,
             resume: None,
             threads: None,
+            compile: None,
             quiet: None,
             check_gradients: None,
             ..settings.clone()
@@ -204,6 +205,7 @@ impl Session {
         progress.start();
         let trainer = Trainer::from_state(state, optimizer).schedule(schedule);
         let mut trainer = trainer.policy(recipe::policy(&settings));
+        trainer.compiled = settings.compile == Some(true);
         let options = FitOptions::new(plan).directory(&directory).hooks(&mut progress);
         let ended = trainer.fit(&loader, evaluate::loss, options);
         progress.finish();

@@ -42,6 +42,20 @@ pub trait Tree: Sized {
             Ok(())
         });
     }
+
+    /// Calls `f` with every number that is neither a tensor nor part of the tree's structure, as a small
+    /// tensor: a [`Key`](crate::Key), how many steps an optimiser has made. A function that is
+    /// [compiled](crate::compile::compile) takes them anew at each call. A type that is none of these and
+    /// contains none has nothing to do.
+    fn numbers(&self, f: &mut dyn FnMut(Tensor)) {
+        let _ = f;
+    }
+
+    /// Replaces the [numbers](Tree::numbers), in their order, by what `f` returns.
+    fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
+        let _ = f;
+        Ok(())
+    }
 }
 
 /// Something that a tree is made of: what [`Tree::describe`] tells.
@@ -282,7 +296,7 @@ no_leaves!(
     &'static str
 );
 no_leaves!(|x| Some(x.to_string()); crate::DType, crate::Shape);
-no_leaves!(|_| None; (), crate::Key);
+no_leaves!(|_| None; ());
 pub(crate) use no_leaves;
 
 macro_rules! tuples {
@@ -313,6 +327,13 @@ macro_rules! tuples {
             }
             fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
                 $(self.$index.describe(&path.item($index), f);)*
+            }
+            fn numbers(&self, f: &mut dyn FnMut(Tensor)) {
+                $(self.$index.numbers(f);)*
+            }
+            fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
+                $(self.$index.set_numbers(f)?;)*
+                Ok(())
             }
         }
     };
@@ -353,6 +374,12 @@ impl<T: Tree> Tree for Vec<T> {
     fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
         self.iter().enumerate().for_each(|(i, item)| item.describe(&path.item(i), f));
     }
+    fn numbers(&self, f: &mut dyn FnMut(Tensor)) {
+        self.iter().for_each(|item| item.numbers(f));
+    }
+    fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
+        self.iter_mut().try_for_each(|item| item.set_numbers(f))
+    }
 }
 
 impl<T: Tree, const N: usize> Tree for [T; N] {
@@ -386,6 +413,12 @@ impl<T: Tree, const N: usize> Tree for [T; N] {
     fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
         self.iter().enumerate().for_each(|(i, item)| item.describe(&path.item(i), f));
     }
+    fn numbers(&self, f: &mut dyn FnMut(Tensor)) {
+        self.iter().for_each(|item| item.numbers(f));
+    }
+    fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
+        self.iter_mut().try_for_each(|item| item.set_numbers(f))
+    }
 }
 
 impl<T: Tree> Tree for Option<T> {
@@ -413,6 +446,12 @@ impl<T: Tree> Tree for Option<T> {
     fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
         self.iter().for_each(|item| item.describe(path, f));
     }
+    fn numbers(&self, f: &mut dyn FnMut(Tensor)) {
+        self.iter().for_each(|item| item.numbers(f));
+    }
+    fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
+        self.iter_mut().try_for_each(|item| item.set_numbers(f))
+    }
 }
 
 impl<T: Tree> Tree for Box<T> {
@@ -439,6 +478,12 @@ impl<T: Tree> Tree for Box<T> {
     }
     fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
         (**self).describe(path, f);
+    }
+    fn numbers(&self, f: &mut dyn FnMut(Tensor)) {
+        (**self).numbers(f);
+    }
+    fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
+        (**self).set_numbers(f)
     }
 }
 
@@ -470,6 +515,12 @@ impl<T: Tree> Tree for BTreeMap<String, T> {
     }
     fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
         self.iter().for_each(|(name, item)| item.describe(&path.field(name), f));
+    }
+    fn numbers(&self, f: &mut dyn FnMut(Tensor)) {
+        self.values().for_each(|item| item.numbers(f));
+    }
+    fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
+        self.values_mut().try_for_each(|item| item.set_numbers(f))
     }
 }
 
@@ -510,5 +561,15 @@ impl<T: Tree, S: BuildHasher + Default> Tree for HashMap<String, T, S> {
         let mut names: Vec<&String> = self.keys().collect();
         names.sort();
         names.into_iter().for_each(|name| self[name].describe(&path.field(name), f));
+    }
+    fn numbers(&self, f: &mut dyn FnMut(Tensor)) {
+        let mut items: Vec<_> = self.iter().collect();
+        items.sort_by_key(|(name, _)| *name);
+        items.into_iter().for_each(|(_, item)| item.numbers(f));
+    }
+    fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
+        let mut items: Vec<_> = self.iter_mut().collect();
+        items.sort_by(|a, b| a.0.cmp(b.0));
+        items.into_iter().try_for_each(|(_, item)| item.set_numbers(f))
     }
 }

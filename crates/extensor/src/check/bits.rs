@@ -3,24 +3,53 @@
 use crate::tensor::unravel;
 use crate::{Shape, Tensor};
 
-/// Where `got` is not `want`, to the last bit, in words; any NaN is the same as any other.
-pub(crate) fn bit_difference(got: &Tensor, want: &Tensor) -> Option<String> {
+/// Where `got` is not `want`, to the last bit, in words; `None` where it is.
+///
+/// Any NaN is the same as any other: of two NaN a sum or a product keeps the one that the processor's
+/// instruction takes from its first register, and which that is no kernel promises. Everything else
+/// counts, the sign of a zero too.
+///
+/// ```
+/// use extensor::check::bit_difference;
+/// use extensor::tensor;
+///
+/// assert_eq!(bit_difference(&tensor([0.5, f64::NAN]), &tensor([0.5, -f64::NAN])), None);
+/// let found = bit_difference(&tensor([1.0f32, 0.0]), &tensor([1.0f32, -0.0]));
+/// let words = "1 of 2 elements differ, the first at [1]: 0.0 (0x00000000) is not -0.0 (0x80000000)";
+/// assert_eq!(found.as_deref(), Some(words));
+/// ```
+pub fn bit_difference(got: &Tensor, want: &Tensor) -> Option<String> {
     if got.dtype() != want.dtype() {
         return Some(format!("dtype {} is not {}", got.dtype(), want.dtype()));
     }
     if got.shape() != want.shape() {
         return Some(format!("shape {} is not {}", got.shape(), want.shape()));
     }
-    let (a, b) = (got.to_f64_vec(), want.to_f64_vec());
-    let differs = |(x, y): (&f64, &f64)| x.to_bits() != y.to_bits() && !(x.is_nan() && y.is_nan());
-    let at = a.iter().zip(&b).position(differs)?;
-    let count = a.iter().zip(&b).filter(|&pair| differs(pair)).count();
+    let (a, b) = match (got.to_bytes(), want.to_bytes()) {
+        (Ok(a), Ok(b)) => (a, b),
+        (Err(error), _) | (_, Err(error)) => return Some(error.to_string()),
+    };
+    if a == b {
+        return None;
+    }
+    let size = got.dtype().size();
+    let (x, y) = (got.to_f64_vec(), want.to_f64_vec());
+    let bytes = |all: &[u8], i: usize| all[i * size..(i + 1) * size].to_vec();
+    let differs = |&i: &usize| bytes(&a, i) != bytes(&b, i) && !(x[i].is_nan() && y[i].is_nan());
+    let at = (0..x.len()).find(differs)?;
+    let count = (at..x.len()).filter(differs).count();
     let index = unravel(at, got.shape());
+    let word = |all: &[u8]| -> String {
+        let digits = bytes(all, at).into_iter().rev().map(|byte| format!("{byte:02x}"));
+        digits.collect()
+    };
     Some(format!(
-        "{count} of {} elements differ, the first at {index:?}: {:?} is not {:?}",
-        a.len(),
-        a[at],
-        b[at]
+        "{count} of {} elements differ, the first at {index:?}: {:?} (0x{}) is not {:?} (0x{})",
+        x.len(),
+        x[at],
+        word(&a),
+        y[at],
+        word(&b),
     ))
 }
 

@@ -50,6 +50,7 @@ mod taylor;
 mod units;
 
 pub use arrange::{Arrangement, repeated};
+pub use bits::bit_difference;
 pub use close::{assert_close, assert_close_within};
 pub use function::{assert_grad, check_grad};
 pub use gradient::{

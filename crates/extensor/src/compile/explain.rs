@@ -1,6 +1,8 @@
 //! A program in words: its kernels, what they read and write, and where.
 
 use super::plan::{From, Program, Step, To};
+use super::record::Operand;
+use crate::DType;
 use crate::exec::Kind;
 use extensor_kernels::fused::fold::Fold;
 use extensor_kernels::program::{Binary, Compare, Instruction, Program as Formula, Unary};
@@ -9,16 +11,56 @@ use std::fmt;
 /// Formulas of more characters are not written out.
 const LONG: usize = 300;
 
+impl Program {
+    /// How large it is, in a line.
+    pub fn head(&self) -> String {
+        let made: usize = self.made.iter().map(|(spec, _)| spec.bytes()).sum();
+        let [mut read, mut written] = [0; 2];
+        for step in &self.steps {
+            let (reads, writes) = step.traffic();
+            (read, written) = (read + reads, written + writes);
+        }
+        format!(
+            "{} kernels read {} and write {}; {} of memory for what is on the way, {} for results",
+            self.steps.len(),
+            bytes(read),
+            bytes(written),
+            bytes(self.arena),
+            bytes(made),
+        )
+    }
+}
+
+impl Step {
+    /// How many bytes of arrays it reads and writes. What is broadcast is read once.
+    fn traffic(&self) -> (usize, usize) {
+        let read = |(operand, dtype): (&Operand, &DType)| {
+            let axes = operand.layout.shape.iter().zip(&operand.layout.strides);
+            let distinct: usize =
+                axes.map(|(n, stride)| if *stride == 0 { 1 } else { *n }).product();
+            distinct * dtype.size()
+        };
+        let reads = self.call.inputs.iter().zip(&self.dtypes).map(read).sum();
+        (reads, self.specs.iter().map(|spec| spec.bytes()).sum())
+    }
+}
+
+/// A number of bytes as people read it.
+fn bytes(count: usize) -> String {
+    match count {
+        0..10_000 => format!("{count} B"),
+        10_000..10_000_000 => format!("{:.1} kB", count as f64 / 1e3),
+        _ => format!("{:.1} MB", count as f64 / 1e6),
+    }
+}
+
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let made: usize = self.made.iter().map(|spec| spec.bytes()).sum();
-        writeln!(
-            f,
-            "{} kernels; {} bytes of memory for what is on the way, {made} for results",
-            self.steps.len(),
-            self.arena
-        )?;
-        self.steps.iter().enumerate().try_for_each(|(k, step)| writeln!(f, "{k:4}  {step}"))
+        writeln!(f, "{}", self.head())?;
+        self.steps.iter().enumerate().try_for_each(|(k, step)| {
+            let (reads, writes) = step.traffic();
+            writeln!(f, "{k:4}  {step}  [reads {}, writes {}]", bytes(reads), bytes(writes))
+        })
     }
 }
 
@@ -51,7 +93,7 @@ impl fmt::Display for Step {
 }
 
 /// What a kernel is, with its parameters.
-fn what(kind: &Kind<'_>) -> String {
+pub(super) fn what(kind: &Kind<'_>) -> String {
     match kind {
         Kind::Map(mapping) => formula(&mapping.program()),
         Kind::Fused(fused) => {

@@ -7,31 +7,40 @@
 
 mod explain;
 mod fuse;
+mod graph;
 mod plan;
 mod record;
 mod run;
+mod signature;
 
 use plan::Program;
 pub(crate) use record::{Recording, Symbolic};
+use run::Argument;
+use signature::Signature;
 
-use crate::autodiff::{Item, Path, leaves, map};
+use crate::autodiff::{Path, leaves, map};
 use crate::ops::operation::Spec;
 use crate::{Result, Tensor, Tree};
 use extensor_kernels::arena::Arena;
+use smallvec::SmallVec;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::panic::Location;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// A function that is recorded at its first call for arguments of some structure, shapes and dtypes, and
 /// then only run: the same results, bit for bit, in memory that was planned before.
 ///
-/// Recorded are kernels, whatever called them: derivatives of any order, layers, operations. What the
-/// function does on the host is done once: a number that it reads of a tensor is an error
-/// ([`Error::Recorded`](crate::Error::Recorded)), since it would be that of the first call; a tensor or a
-/// [`Key`](crate::Key) that it has from elsewhere than its argument stays what it was then. Numbers among
-/// the argument's fields belong to what it is recorded for, as do the steps that an optimiser's state has
-/// made. Other fields that are no tensors, marked `#[tree(static)]`, must stay as they are.
+/// Recorded are kernels, whatever called them: derivatives of any order, layers, steps of optimisers. What
+/// the function does on the host is done once. A number that it reads of a tensor is an error
+/// ([`Error::Recorded`](crate::Error::Recorded)), since it would be that of the first call, and so is a
+/// shape that depends on numbers. A tensor or a [`Key`](crate::Key) that it has from elsewhere than its
+/// argument stays what it was then.
 ///
-/// The 16 programs last used are kept.
+/// What is in the argument is taken anew at each call: tensors, keys, and what an optimiser's
+/// [state](crate::optim::State) counts. Other numbers and texts among its fields belong to what the
+/// function is recorded for: it is recorded again where they differ. Fields marked `#[tree(static)]`
+/// that are no numbers must stay as they are.
 ///
 /// ```
 /// use extensor::compile::compile;
@@ -43,29 +52,77 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 /// }
 /// # Ok::<(), extensor::Error>(())
 /// ```
+///
+/// A whole step of training, with a key for dropout:
+///
+/// ```
+/// use extensor::compile::compile;
+/// use extensor::nn::{Mode, Sequential};
+/// use extensor::optim::{AdamW, Optimizer, State};
+/// use extensor::prelude::*;
+/// let [a, b, key] = Key::new(1).split();
+/// let model = Sequential::builder(a).linear(4, 8).tanh().dropout(0.1).linear(8, 3).build()?;
+/// let (x, labels) = (b.normal([5, 4], DType::F32)?, tensor([0i64, 1, 2, 1, 0]));
+/// let optimizer = AdamW::new(0.01);
+/// type Run = (Sequential, State<Sequential>);
+/// let step = compile(|((model, state), batch, key): &(Run, (Tensor, Tensor), Key)| {
+///     let loss = |model: &Sequential| {
+///         let logits = model.forward(&batch.0, &Mode::Training(*key))?.logits;
+///         logits.cross_entropy(&batch.1, Reduce::Mean)
+///     };
+///     let (loss, grads) = value_and_grad(loss, model)?;
+///     Ok((optimizer.update(model.clone(), &grads, state.clone())?, loss))
+/// });
+/// let mut run = (model.clone(), optimizer.init(&model)?);
+/// let mut loss = tensor(0f32);
+/// for k in 0..50 {
+///     let batch = (x.clone(), labels.clone());
+///     (run, loss) = step.call_owned((run, batch, key.fold_in(k)))?;
+/// }
+/// assert_eq!((run.1.step, step.recordings()), (50, 1));
+/// assert!(loss.item::<f32>()? < 1.0);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[track_caller]
 pub fn compile<A, B, F>(f: F) -> Compiled<A, B, F>
 where
     A: Tree,
     B: Tree,
     F: Fn(&A) -> Result<B>,
 {
-    Compiled { f, known: Mutex::default(), of: PhantomData }
+    Compiled {
+        f,
+        known: Mutex::default(),
+        limit: KEPT,
+        recordings: AtomicUsize::new(0),
+        warn: Box::new(|text| eprintln!("{text}")),
+        at: Location::caller(),
+        of: PhantomData,
+    }
 }
 
-/// How many programs are kept, each for other shapes: the one not used for longest goes.
+/// How many programs are kept unless told otherwise.
 const KEPT: usize = 16;
+
+/// More recordings than this are worth a word: each takes longer than many calls.
+const MANY: usize = 8;
 
 /// What [`compile`] returns.
 pub struct Compiled<A, B, F> {
     f: F,
+    /// The last one used is the last.
     known: Mutex<Vec<Arc<Entry<B>>>>,
+    limit: usize,
+    recordings: AtomicUsize,
+    warn: Box<dyn Fn(&str) + Send + Sync>,
+    /// Where it was made.
+    at: &'static Location<'static>,
     of: PhantomData<fn(A) -> B>,
 }
 
 /// The program for arguments that look alike.
 struct Entry<B> {
-    signature: Vec<String>,
-    specs: Vec<Spec>,
+    signature: Signature,
     program: Program,
     /// The results, without numbers.
     shell: B,
@@ -78,25 +135,76 @@ where
     B: Tree,
     F: Fn(&A) -> Result<B>,
 {
+    /// With so many programs kept, each for other shapes (16 unless told otherwise; at least 1): the one
+    /// not used for longest goes first.
+    #[must_use]
+    pub fn limit(self, limit: usize) -> Self {
+        Compiled { limit: limit.max(1), ..self }
+    }
+
+    /// With warnings given to `warn` instead of being written to the standard error: that the function is
+    /// recorded again and again, say.
+    #[must_use]
+    pub fn warn_with(self, warn: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Compiled { warn: Box::new(warn), ..self }
+    }
+
     /// What the function gives for the argument.
     ///
     /// A call with tensors that are being differentiated or recorded themselves is a call of the
-    /// function.
+    /// function. Threads may call at the same time.
     pub fn call(&self, argument: &A) -> Result<B> {
         let given = leaves(argument);
-        if given.iter().any(|x| x.is_traced() || x.symbol().is_some()) {
+        let numbers = numbers(argument);
+        if given.iter().copied().chain(&numbers).any(|x| x.is_traced() || x.is_recorded()) {
             return (self.f)(argument);
         }
-        let entry = self.entry(argument, &given)?;
-        let arguments: Vec<Tensor> = given.iter().map(|x| x.contiguous()).collect::<Result<_>>()?;
-        let results = match entry.arena.try_lock() {
-            Ok(mut arena) => entry.run(&arguments, &mut arena)?,
-            Err(TryLockError::Poisoned(arena)) => entry.run(&arguments, &mut arena.into_inner())?,
-            // Another thread runs it: memory of our own.
-            Err(TryLockError::WouldBlock) => entry.run(&arguments, &mut None)?,
-        };
-        let mut results = results.into_iter();
-        map(&entry.shell, |x| Ok(results.next().unwrap_or_else(|| x.clone())))
+        let entry = self.entry(argument, &given, &numbers)?;
+        let mut arguments: SmallVec<[Argument<'_>; 16]> = SmallVec::new();
+        for x in given {
+            arguments.push(match x.is_contiguous() {
+                true => Argument::Lent(x),
+                false => Argument::Own(x.contiguous()?),
+            });
+        }
+        arguments.extend(numbers.into_iter().map(Argument::Own));
+        entry.run(arguments)
+    }
+
+    /// The same for an argument that nobody needs any more: what replaces a tensor of it (a parameter
+    /// after an optimiser's step) is written to that tensor's own memory, where nobody else sees it.
+    pub fn call_owned(&self, mut argument: A) -> Result<B> {
+        let given = leaves(&argument);
+        let numbers = numbers(&argument);
+        if given.iter().copied().chain(&numbers).any(|x| x.is_traced() || x.is_recorded()) {
+            return (self.f)(&argument);
+        }
+        let entry = self.entry(&argument, &given, &numbers)?;
+        let mut arguments: SmallVec<[Argument<'_>; 16]> = SmallVec::new();
+        let nothing = Tensor::none();
+        argument.visit_mut(&Path::ROOT, &mut |_, x| {
+            let x = std::mem::replace(x, nothing.clone());
+            arguments.push(Argument::Own(if x.is_contiguous() { x } else { x.contiguous()? }));
+            Ok(())
+        })?;
+        drop(argument);
+        arguments.extend(numbers.into_iter().map(Argument::Own));
+        entry.run(arguments)
+    }
+
+    /// How many times the function has been recorded.
+    pub fn recordings(&self) -> usize {
+        self.recordings.load(Ordering::Relaxed)
+    }
+
+    /// How many programs there are now.
+    pub fn programs(&self) -> usize {
+        self.known().len()
+    }
+
+    /// Forgets all programs and gives their memory back.
+    pub fn clear(&self) {
+        self.known().clear();
     }
 
     /// What has been recorded: for each kind of argument the kernels, their formulas, what they read
@@ -105,30 +213,29 @@ where
     /// ```
     /// use extensor::compile::compile;
     /// use extensor::prelude::*;
-    /// let f = compile(|x: &Tensor| x.tanh()?.sum(..));
-    /// f.call(&tensor([1.0, 2.0]))?;
-    /// let text = f.explain();
-    /// assert!(text.contains("tanh (argument 0 f64[2]) → (@0 f64[2]): tanh(a)"), "{text}");
+    /// let f = compile(|x: &Tensor| x.tanh()?.matmul(x));
+    /// f.call(&tensor([[1.0, 2.0], [3.0, 4.0]]))?;
+    /// assert!(f.explain().contains("tanh(a)"), "{}", f.explain());
     /// # Ok::<(), extensor::Error>(())
     /// ```
     pub fn explain(&self) -> String {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.iter().map(|entry| entry.program.to_string()).collect::<Vec<_>>().join("\n")
+        self.known().iter().map(|entry| entry.program.to_string()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The program that was used last, drawn: an SVG with a box for each kernel and a line for each value
+    /// that goes from one to another. Empty if nothing has been recorded.
+    pub fn graph(&self) -> String {
+        self.known().last().map_or(String::new(), |entry| graph::svg(&entry.program))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<Arc<Entry<B>>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The program for such an argument, recorded if there is none.
-    fn entry(&self, argument: &A, given: &[&Tensor]) -> Result<Arc<Entry<B>>> {
-        let signature = signature(argument);
-        let fits = |entry: &&Arc<Entry<B>>| {
-            let same =
-                |(spec, x): (&Spec, &&Tensor)| spec.shape == *x.shape() && spec.dtype == x.dtype();
-            entry.specs.len() == given.len()
-                && entry.specs.iter().zip(given).all(same)
-                && entry.signature == signature
-        };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = known.iter().position(|entry| fits(&entry)) {
-            // The last one used is the last to go.
+    fn entry(&self, argument: &A, given: &[&Tensor], numbers: &[Tensor]) -> Result<Arc<Entry<B>>> {
+        let mut known = self.known();
+        if let Some(at) = known.iter().rposition(|entry| entry.signature.is_of(argument, numbers)) {
             if at + 1 < known.len() {
                 let entry = known.remove(at);
                 known.push(entry);
@@ -136,31 +243,64 @@ where
             return Ok(known[known.len() - 1].clone());
         }
         drop(known);
-        let entry = Arc::new(self.record(argument, given, signature)?);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() == KEPT {
+        let entry = Arc::new(self.record(argument, given, numbers)?);
+        let recordings = self.recordings.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut known = self.known();
+        if recordings == MANY + 1 {
+            let last = known.last().map(|last| entry.signature.difference(&last.signature));
+            (self.warn)(&format!(
+                "compile: the function made at {} has been recorded {recordings} times, each time for \
+                 other arguments{}; every recording takes as long as many calls",
+                self.at,
+                last.flatten().map_or(String::new(), |text| format!(" (lately {text})")),
+            ));
+        }
+        if known.len() >= self.limit {
             known.remove(0);
         }
         known.push(entry.clone());
         Ok(entry)
     }
 
-    fn record(&self, argument: &A, given: &[&Tensor], signature: Vec<String>) -> Result<Entry<B>> {
+    fn record(&self, argument: &A, given: &[&Tensor], numbers: &[Tensor]) -> Result<Entry<B>> {
+        let signature = Signature::new(argument, numbers);
         let recording = Recording::new();
-        let specs: Vec<Spec> =
-            given.iter().map(|x| Spec { shape: x.shape().clone(), dtype: x.dtype() }).collect();
-        let symbolic = map(argument, |x| {
-            Ok(recording.argument(Spec { shape: x.shape().clone(), dtype: x.dtype() }))
-        })?;
+        let new =
+            |x: &Tensor| recording.argument(Spec { shape: x.shape().clone(), dtype: x.dtype() });
+        let mut symbolic = map(argument, |x| Ok(new(x)))?;
+        let mut each = numbers.iter().map(new);
+        symbolic.set_numbers(&mut || Ok(each.next().unwrap_or_else(Tensor::none)))?;
         let shell = (self.f)(&symbolic)?;
-        let results = recording.results(&leaves(&shell))?;
-        let program = Program::new(recording.finish(), specs.len(), results);
-        Ok(Entry { signature, specs, program, shell, arena: Mutex::default() })
+        let counted = self::numbers(&shell);
+        let results: Vec<&Tensor> = leaves(&shell).into_iter().chain(&counted).collect();
+        let results = recording.results(&results)?;
+        let program = Program::new(recording.finish(), given.len() + numbers.len(), results);
+        Ok(Entry { signature, program, shell, arena: Mutex::default() })
     }
 }
 
-impl<B> Entry<B> {
-    fn run(&self, arguments: &[Tensor], arena: &mut Option<Arena>) -> Result<Vec<Tensor>> {
+impl<B: Tree> Entry<B> {
+    fn run(&self, arguments: SmallVec<[Argument<'_>; 16]>) -> Result<B> {
+        let results = match self.arena.try_lock() {
+            Ok(mut arena) => self.run_in(arguments, &mut arena)?,
+            Err(TryLockError::Poisoned(arena)) => {
+                self.run_in(arguments, &mut arena.into_inner())?
+            }
+            // Another thread runs it: memory of our own.
+            Err(TryLockError::WouldBlock) => self.run_in(arguments, &mut None)?,
+        };
+        let mut results = results.into_iter();
+        let mut next = || results.next().unwrap_or_else(|| unreachable!("a result for each leaf"));
+        let mut made = map(&self.shell, |_| Ok(next()))?;
+        made.set_numbers(&mut || Ok(next()))?;
+        Ok(made)
+    }
+
+    fn run_in(
+        &self,
+        arguments: SmallVec<[Argument<'_>; 16]>,
+        arena: &mut Option<Arena>,
+    ) -> Result<SmallVec<[Tensor; 8]>> {
         let arena = match arena {
             Some(arena) => arena,
             none => none.insert(self.program.memory()?),
@@ -169,108 +309,9 @@ impl<B> Entry<B> {
     }
 }
 
-/// All that a tree is made of beside its tensors.
-fn signature<T: Tree>(tree: &T) -> Vec<String> {
-    let mut parts = Vec::new();
-    tree.describe(&Path::ROOT, &mut |path, item| match item {
-        Item::Node(name) => parts.push(name.to_string()),
-        Item::Setting(text) => parts.push(format!("{path}={text}")),
-        Item::Leaf(_) => {}
-    });
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::autodiff::{jvp, vjp};
-    use crate::ops::catalogue::CATALOGUE;
-    use crate::ops::samples::Sampler;
-    use crate::{DType, Key, ops};
-
-    type Function<'a> = dyn Fn(&Vec<Tensor>) -> Result<Vec<Tensor>> + 'a;
-
-    fn bits(x: &Tensor) -> Vec<u8> {
-        x.to_bytes().unwrap_or_default()
-    }
-
-    #[test]
-    fn every_operation_and_its_derivatives_compiled_have_the_bits_of_the_eager_call() {
-        let mut wrong = Vec::new();
-        let mut count = 0;
-        for record in CATALOGUE {
-            let mut sampler = Sampler::new(Key::new(1));
-            (record.samples)(&mut sampler);
-            for sample in
-                sampler.finish().iter().filter(|s| s.inputs.iter().all(|x| x.len() < 3000))
-            {
-                for dtype in DType::FLOATS {
-                    let inputs: Vec<Tensor> = sample
-                        .inputs
-                        .iter()
-                        .map(|x| {
-                            if x.dtype().is_float() {
-                                ops::cast(x, dtype).unwrap()
-                            } else {
-                                x.clone()
-                            }
-                        })
-                        .collect();
-                    let f = |x: &Vec<Tensor>| -> Result<Vec<Tensor>> {
-                        let inputs: Vec<&Tensor> = x.iter().collect();
-                        Ok(record.call(&inputs, &sample.params)?.into_vec())
-                    };
-                    let value = |x: &Vec<Tensor>| f(x);
-                    let gradient = |x: &Vec<Tensor>| -> Result<Vec<Tensor>> {
-                        let first = |x: &Vec<Tensor>| Ok(f(x)?.swap_remove(0));
-                        let (y, pull) = vjp(first, x)?;
-                        let g = Key::new(5).normal(y.shape().clone(), DType::F64)?;
-                        pull.call(&ops::cast(&g, y.dtype())?)
-                    };
-                    let forward = |x: &Vec<Tensor>| -> Result<Vec<Tensor>> {
-                        let first = |x: &Vec<Tensor>| Ok(f(x)?.swap_remove(0));
-                        let (y, dy) = jvp(first, x, x)?;
-                        Ok(vec![y, dy])
-                    };
-                    let second = |x: &Vec<Tensor>| -> Result<Vec<Tensor>> {
-                        let (y, dy) = jvp(gradient, x, x)?;
-                        Ok(y.into_iter().chain(dy).collect())
-                    };
-                    let all: [(&str, &Function<'_>); 4] = [
-                        ("value", &value),
-                        ("gradient", &gradient),
-                        ("forward", &forward),
-                        ("second", &second),
-                    ];
-                    for (what, f) in all {
-                        if what != "value" && !record.is_differentiable() {
-                            continue;
-                        }
-                        let Ok(want) = f(&inputs) else { continue };
-                        let compiled = compile(f);
-                        for _ in 0..2 {
-                            count += 1;
-                            match compiled.call(&inputs) {
-                                Ok(got) if got.iter().map(bits).eq(want.iter().map(bits)) => {}
-                                Ok(_) => {
-                                    wrong.push(format!("{} {what} {dtype}: bits", record.name))
-                                }
-                                Err(e) => {
-                                    wrong.push(format!("{} {what} {dtype}: {e}", record.name))
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        wrong.sort();
-        wrong.dedup();
-        assert!(
-            wrong.is_empty(),
-            "{} of {count}:\n{}",
-            wrong.len(),
-            wrong[..wrong.len().min(60)].join("\n")
-        );
-    }
+/// The numbers of a tree that are no tensors.
+fn numbers<T: Tree>(tree: &T) -> SmallVec<[Tensor; 2]> {
+    let mut found = SmallVec::new();
+    tree.numbers(&mut |x| found.push(x));
+    found
 }

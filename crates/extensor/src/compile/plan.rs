@@ -14,8 +14,9 @@ use std::ops::Range;
 pub(crate) struct Program {
     pub steps: Vec<Step>,
     pub constants: Vec<Tensor>,
-    /// What is computed for the caller: each in memory of its own.
-    pub made: Vec<Spec>,
+    /// What is computed for the caller: each in memory of its own, or in that of an argument that it
+    /// replaces, if the caller gives that away.
+    pub made: Vec<(Spec, Option<usize>)>,
     /// The results: views of what was made, of arguments or of constants.
     pub results: Vec<(From, Layout, DType)>,
     /// How much memory the values on the way share.
@@ -75,6 +76,8 @@ impl Program {
         let calls = needed(calls, values.len(), results);
         let calls = fuse::kernels(calls, &values, &constants, results);
         let (places, made, arena) = places(&values, &calls, arguments, results);
+        let donors = donors(&values, &calls, &places, results, made.len());
+        let made = made.into_iter().zip(donors).collect();
         let from = |source: Source| match source {
             Source::Constant(k) => From::Constant(k),
             Source::Value(v) => match places[v] {
@@ -241,6 +244,41 @@ fn places(
         }
     }
     (places, made, end)
+}
+
+/// For each value made for the caller, the argument that it replaces, if nobody needs that afterwards.
+fn donors(
+    values: &[Spec],
+    calls: &[Recorded],
+    places: &[Place],
+    results: &[Operand],
+    made: usize,
+) -> Vec<Option<usize>> {
+    let mut last = vec![0; values.len()];
+    for (at, call) in calls.iter().enumerate() {
+        for operand in &call.inputs {
+            if let Source::Value(v) = operand.source {
+                last[v] = at;
+            }
+        }
+    }
+    let mut donors = vec![None; made];
+    for (at, call) in calls.iter().enumerate() {
+        let first = call.inputs.len() - call.replaced;
+        for (operand, &new) in call.inputs[first..].iter().zip(&call.outputs) {
+            let Source::Value(old) = operand.source else { continue };
+            let (Place::Argument(argument), Place::Made(k)) = (&places[old], &places[new]) else {
+                continue;
+            };
+            let needed = last[old] > at
+                || results.iter().any(|r| r.source == operand.source)
+                || call.inputs.iter().filter(|x| x.source == operand.source).count() > 1;
+            if !needed && values[old].bytes() == values[new].bytes() {
+                donors[*k] = Some(*argument);
+            }
+        }
+    }
+    donors
 }
 
 /// From when until when a value, or several in one place, are needed.

@@ -7,10 +7,18 @@ use crate::exec::Kernel;
 use crate::ops::operation::{Outputs, Spec, Specs};
 use crate::tensor::Layout;
 use crate::{Error, Result, Tensor};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A program that is being written.
-pub(crate) struct Recording(Mutex<Tape>);
+pub(crate) struct Recording {
+    /// No other has the same; from 1 on.
+    number: u64,
+    tape: Mutex<Tape>,
+}
+
+/// Those that there are, for [`Key`](crate::Key)s, which know only a number.
+static RECORDINGS: Mutex<Vec<Weak<Recording>>> = Mutex::new(Vec::new());
 
 /// What has been written so far.
 #[derive(Default)]
@@ -60,12 +68,28 @@ pub(crate) struct Symbolic {
 
 impl Recording {
     pub fn new() -> Arc<Recording> {
-        Arc::new(Recording(Mutex::default()))
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let recording = Arc::new(Recording { number, tape: Mutex::default() });
+        let mut all = RECORDINGS.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&recording));
+        recording
+    }
+
+    /// The one with this number, if it is still there.
+    pub fn of_number(number: u64) -> Option<Arc<Recording>> {
+        let all = RECORDINGS.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(Weak::upgrade).find(|recording| recording.number == number)
+    }
+
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     fn tape(&self) -> MutexGuard<'_, Tape> {
         // What panicked while it wrote has written whole calls only.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new argument.
@@ -76,7 +100,8 @@ impl Recording {
         self.tensor(value, spec)
     }
 
-    fn tensor(self: &Arc<Self>, value: usize, Spec { shape, dtype }: Spec) -> Tensor {
+    /// The value with this number, as a tensor.
+    pub fn tensor(self: &Arc<Self>, value: usize, Spec { shape, dtype }: Spec) -> Tensor {
         Tensor::symbolic(Symbolic { recording: self.clone(), value }, shape, dtype)
     }
 
@@ -97,7 +122,7 @@ impl Recording {
     ) -> Result<Outputs> {
         let mut tape = self.tape();
         if tape.closed {
-            return Err(Error::Recorded { op });
+            return Err(Error::recorded(op));
         }
         let mut operands = Vec::with_capacity(inputs.len());
         for x in inputs {
@@ -123,7 +148,7 @@ impl Recording {
             Some(symbol) if std::ptr::eq(Arc::as_ptr(&symbol.recording), self) => {
                 Source::Value(symbol.value)
             }
-            Some(_) => return Err(Error::Recorded { op }),
+            Some(_) => return Err(Error::recorded(op)),
             None => {
                 let known = tape.constants.iter().position(|c| c.shares_memory_with(x));
                 Source::Constant(known.unwrap_or_else(|| {

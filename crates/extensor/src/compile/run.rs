@@ -16,23 +16,31 @@ impl Program {
     }
 
     /// The results for these arguments, which lie in row-major order.
-    pub fn run(&self, arguments: &[Tensor], arena: &mut Arena) -> Result<Vec<Tensor>> {
+    pub fn run(
+        &self,
+        mut arguments: SmallVec<[Argument<'_>; 16]>,
+        arena: &mut Arena,
+    ) -> Result<SmallVec<[Tensor; 8]>> {
         let mut made: SmallVec<[Storage; 8]> = SmallVec::new();
-        for spec in &self.made {
-            made.push(room("compile", spec)?);
+        for (k, (spec, donor)) in self.made.iter().enumerate() {
+            let given = donor.and_then(|a| arguments[a].give(k));
+            made.push(match given {
+                Some(memory) => memory,
+                None => room("compile", spec)?,
+            });
         }
         for step in &self.steps {
-            stoppable(step.call.op, || step.run(self, arguments, &mut made, arena))?;
+            stoppable(step.call.op, || step.run(self, &arguments, &mut made, arena))?;
         }
-        let made: Vec<Tensor> = made
+        let made: SmallVec<[Tensor; 8]> = made
             .into_iter()
             .zip(&self.made)
-            .map(|(storage, spec)| Tensor::from_storage(storage, spec.shape.clone(), spec.dtype))
+            .map(|(memory, (spec, _))| Tensor::from_storage(memory, spec.shape.clone(), spec.dtype))
             .collect();
         let result = |(from, layout, _): &(From, Layout, _)| {
             let whole = match from {
                 From::Made(k) => &made[*k],
-                From::Argument(k) => &arguments[*k],
+                From::Argument(k) => arguments[*k].tensor(),
                 From::Constant(k) => &self.constants[*k],
                 From::Arena(_) | From::InPlace => unreachable!("a result has memory of its own"),
             };
@@ -47,11 +55,42 @@ impl Program {
     }
 }
 
+/// An argument of a run.
+pub(crate) enum Argument<'a> {
+    /// Somebody else needs it.
+    Lent(&'a Tensor),
+    /// Nobody does, unless the memory has other owners.
+    Own(Tensor),
+    /// Its memory is that of this one of the values made for the caller.
+    Given(usize),
+}
+
+impl Argument<'_> {
+    /// Its memory for value number `k`, if nobody else sees it.
+    fn give(&mut self, k: usize) -> Option<Storage> {
+        match std::mem::replace(self, Argument::Given(k)) {
+            Argument::Own(x) => x.into_storage().map_err(|x| *self = Argument::Own(x)).ok(),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    fn tensor(&self) -> &Tensor {
+        match self {
+            Argument::Lent(x) => x,
+            Argument::Own(x) => x,
+            Argument::Given(_) => unreachable!("what is a result is not given away"),
+        }
+    }
+}
+
 impl Step {
     fn run(
         &self,
         program: &Program,
-        arguments: &[Tensor],
+        arguments: &[Argument<'_>],
         made: &mut [Storage],
         arena: &mut Arena,
     ) -> Result<()> {
@@ -65,7 +104,10 @@ impl Step {
         let (reads, writes) = arena.parts(&self.reads, &self.writes);
         let bytes = |from: From| -> &[u8] {
             match from {
-                From::Argument(k) => arguments[k].bytes(),
+                From::Argument(k) => match &arguments[k] {
+                    Argument::Given(k) => made[*k].as_slice(),
+                    argument => argument.tensor().bytes(),
+                },
                 From::Constant(k) => program.constants[k].memory(),
                 From::Made(k) => made[k].as_slice(),
                 From::Arena(k) => reads[k],
@@ -85,11 +127,18 @@ impl Step {
                 To::Arena(_) => writes.next(),
             };
             let output = Output::new(memory.unwrap_or_default(), &spec.shape, spec.dtype);
-            outputs.push(match old {
+            // What is replaced in its own memory is there already.
+            let in_place = |k: &usize| match (self.inputs[*k], to) {
+                (From::Argument(a), To::Made(to)) => {
+                    matches!(&arguments[a], Argument::Given(k) if k == to)
+                }
+                _ => false,
+            };
+            outputs.push(match old.filter(|k| !in_place(k)) {
                 Some(k) => {
-                    let layout = &self.call.inputs[*k].layout;
+                    let layout = &self.call.inputs[k].layout;
                     let (start, size) = (layout.offset * spec.dtype.size(), spec.bytes());
-                    output.instead_of(&bytes(self.inputs[*k])[start..start + size])
+                    output.instead_of(&bytes(self.inputs[k])[start..start + size])
                 }
                 None => output,
             });

@@ -49,6 +49,7 @@ pub use simple::{
 };
 pub use summary::{Summary, summary};
 
+use crate::autodiff::{Item, Path};
 use crate::ops::{CrossEntropyOptions, Reduce};
 use crate::{Key, Result, Tensor, Tree, ops};
 
@@ -81,6 +82,46 @@ impl Mode {
     /// Whether the network is being trained.
     pub fn is_training(&self) -> bool {
         matches!(self, Mode::Training(_))
+    }
+}
+
+/// A tree without leaves; the key is taken anew at each call of a compiled function.
+impl Tree for Mode {
+    fn visit<'a>(
+        &'a self,
+        _: &Path<'_>,
+        _: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> Result<()>,
+    ) -> Result<()> {
+        Ok(())
+    }
+    fn map(
+        &self,
+        _: &Path<'_>,
+        _: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
+    ) -> Result<Self> {
+        Ok(*self)
+    }
+    fn visit_mut(
+        &mut self,
+        _: &Path<'_>,
+        _: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
+    ) -> Result<()> {
+        Ok(())
+    }
+    fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
+        let name = if self.is_training() { "Training" } else { "Inference" };
+        f(path, Item::Node(name));
+    }
+    fn numbers(&self, f: &mut dyn FnMut(Tensor)) {
+        if let Mode::Training(key) = self {
+            key.numbers(f);
+        }
+    }
+    fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
+        match self {
+            Mode::Training(key) => key.set_numbers(f),
+            Mode::Inference => Ok(()),
+        }
     }
 }
 

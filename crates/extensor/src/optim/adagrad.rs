@@ -80,7 +80,7 @@ impl Method for Adagrad {
         at_least_0(Self::NAME, "epsilon", self.eps)
     }
 
-    fn step(&self, now: Now, leaf: Leaf<'_>) -> Result<()> {
+    fn step(&self, now: Now, leaf: Leaf<'_, '_>) -> Result<()> {
         let rate = now.lr / (1.0 + (now.step - 1) as f64 * self.lr_decay);
         leaf.update(&Rules(Rule { rate, decay: now.weight_decay, eps: self.eps }))
     }

@@ -30,7 +30,7 @@ impl Moments {
         at_least_0(op, "epsilon", self.eps)
     }
 
-    fn step(&self, now: Now, keep: f64, decay: f64, leaf: Leaf<'_>) -> Result<()> {
+    fn step(&self, now: Now, keep: f64, decay: f64, leaf: Leaf<'_, '_>) -> Result<()> {
         let Moments { beta1, beta2, eps, amsgrad } = *self;
         let steps = now.step as f64;
         let rule = Rule {
@@ -123,7 +123,7 @@ impl Method for Adam {
     fn check(&self) -> Result<()> {
         self.moments.check(Self::NAME)
     }
-    fn step(&self, now: Now, leaf: Leaf<'_>) -> Result<()> {
+    fn step(&self, now: Now, leaf: Leaf<'_, '_>) -> Result<()> {
         self.moments.step(now, 1.0, now.weight_decay, leaf)
     }
 }
@@ -170,7 +170,7 @@ impl Method for AdamW {
     fn check(&self) -> Result<()> {
         self.moments.check(Self::NAME)
     }
-    fn step(&self, now: Now, leaf: Leaf<'_>) -> Result<()> {
+    fn step(&self, now: Now, leaf: Leaf<'_, '_>) -> Result<()> {
         self.moments.step(now, 1.0 - now.lr * now.weight_decay, 0.0, leaf)
     }
 }

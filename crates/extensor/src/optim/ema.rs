@@ -1,6 +1,6 @@
 //! Moving averages of a model's parameters. This module must not know an optimiser.
 
-use super::engine::{average, expect};
+use super::engine::{average, average_at, expect};
 use super::state::{expect_parameter, wide};
 use crate::autodiff::{Path, leaves};
 use crate::{DType, Error, Result, Tensor, Tree, ops};
@@ -32,6 +32,8 @@ pub struct Ema<T> {
     average: T,
     /// Those of the parameters, in order.
     dtypes: Vec<DType>,
+    /// In a program that is being recorded: what `step` (as `i64`) and `start_weight` will be.
+    recorded: Option<(Tensor, Tensor)>,
 }
 
 impl<T: Tree> Ema<T> {
@@ -49,7 +51,16 @@ impl<T: Tree> Ema<T> {
             ops::cast(x, wide(x.dtype()))
         })?;
         let (warm_up, debiased) = (false, false);
-        Ok(Ema { step: 0, start_weight: 1.0, decay, warm_up, debiased, average, dtypes })
+        Ok(Ema {
+            step: 0,
+            start_weight: 1.0,
+            decay,
+            warm_up,
+            debiased,
+            average,
+            dtypes,
+            recorded: None,
+        })
     }
 
     /// With a decay that begins small: in step t (from 0 on) it is `min(decay, (1 + t)/(10 + t))`.
@@ -86,6 +97,10 @@ impl<T: Tree> Ema<T> {
         let steps = self.step as f64;
         let decay =
             if self.warm_up { self.decay.min((1.0 + steps) / (10.0 + steps)) } else { self.decay };
+        let recorded =
+            self.recorded.as_ref().map(|(step, _)| self.recorded_decay(step)).transpose()?;
+        let blend = recorded.as_ref().map(|decay| ops::subtract(&crate::tensor(1.0), decay));
+        let blend = blend.transpose()?;
         let mut new = new.into_iter();
         let mut dtypes = self.dtypes.iter();
         self.average.visit_mut(&Path::ROOT, &mut |path, mean| {
@@ -104,16 +119,37 @@ impl<T: Tree> Ema<T> {
                 let got = format!("{} {}", x.dtype(), x.shape());
                 return Err(Error::Leaf { op: "ema", leaf, expected, got });
             }
-            average(mean, x, 1.0 - decay)
+            match &blend {
+                Some(blend) => average_at(mean, x, blend),
+                None => average(mean, x, 1.0 - decay),
+            }
         })?;
+        if let (Some((step, weight)), Some(decay)) = (&mut self.recorded, &recorded) {
+            *step = ops::add(step, &crate::tensor(1i64))?;
+            *weight = ops::multiply(weight, decay)?;
+        }
         self.step = self.step.saturating_add(1);
         self.start_weight *= decay;
         Ok(self)
     }
 
+    /// The decay after so many steps, in the arithmetic of [`update`](Ema::update).
+    fn recorded_decay(&self, step: &Tensor) -> Result<Tensor> {
+        let decay = crate::tensor(self.decay);
+        if !self.warm_up {
+            return Ok(decay);
+        }
+        let steps = ops::cast(step, DType::F64)?;
+        let [above, below] = [1.0, 10.0].map(|c| ops::add(&crate::tensor(c), &steps));
+        ops::minimum(&decay, &ops::divide(&above?, &below?)?)
+    }
+
     /// The averaged model, in the dtypes of the model. A [`debiased`](Ema::debiased) average of
     /// nothing is an error.
     pub fn model(&self) -> Result<T> {
+        if let (Some(_), true) = (&self.recorded, self.debiased) {
+            return Err(Error::recorded("ema"));
+        }
         let weight = if self.debiased { 1.0 - self.start_weight } else { 1.0 };
         expect("ema", "the weight of what was averaged", weight, "more than 0", weight > 0.0)?;
         let mut dtypes = self.dtypes.iter();
@@ -132,6 +168,28 @@ impl<T: Tree> Ema<T> {
 }
 
 impl<T: Tree> Tree for Ema<T> {
+    fn numbers(&self, f: &mut dyn FnMut(Tensor)) {
+        match &self.recorded {
+            Some((step, weight)) => [step, weight].into_iter().for_each(|x| f(x.clone())),
+            None => {
+                f(crate::tensor(self.step as i64));
+                f(crate::tensor(self.start_weight));
+            }
+        }
+        self.average.numbers(f);
+    }
+
+    fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
+        let (step, weight) = (f()?, f()?);
+        self.recorded = None;
+        if step.is_recorded() || weight.is_recorded() {
+            self.recorded = Some((step, weight));
+        } else {
+            (self.step, self.start_weight) = (step.item::<i64>()? as u64, weight.item()?);
+        }
+        self.average.set_numbers(f)
+    }
+
     fn visit<'a>(
         &'a self,
         path: &Path<'_>,
@@ -145,7 +203,9 @@ impl<T: Tree> Tree for Ema<T> {
         path: &Path<'_>,
         f: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
     ) -> Result<Self> {
-        Ok(Ema { average: self.average.map(path, f)?, dtypes: self.dtypes.clone(), ..*self })
+        let average = self.average.map(path, f)?;
+        let (dtypes, recorded) = (self.dtypes.clone(), self.recorded.clone());
+        Ok(Ema { average, dtypes, recorded, ..*self })
     }
 
     fn visit_mut(

@@ -2,11 +2,13 @@
 //! and where the new numbers are written. It must not know a formula.
 
 use super::groups::{Factors, Groups};
+use super::late::{Late, Numbers};
 use super::state::{State, expect_parameter};
 use crate::autodiff::{Path, leaves, parameters};
 use crate::exec::launch_in_place;
 use crate::exec::update::Update;
-use crate::gradients::{clip_grad_value, global_norm};
+use crate::exec::{Call, Kernel};
+use crate::gradients::{clip_factor, clip_grad_value, global_norm};
 use crate::{DType, Error, Result, Tensor, Tree};
 use extensor_kernels::update::RealUpdate;
 use smallvec::SmallVec;
@@ -29,7 +31,7 @@ impl Common {
 }
 
 /// An optimiser, as the engine sees it.
-pub(super) trait Method {
+pub(super) trait Method: Clone + Send + Sync + 'static {
     /// Its name in errors.
     const NAME: &'static str;
     /// What every optimiser can be told.
@@ -43,7 +45,7 @@ pub(super) trait Method {
     /// An error if a setting of its own is outside what is allowed.
     fn check(&self) -> Result<()>;
     /// Makes a step for one parameter.
-    fn step(&self, now: Now, leaf: Leaf<'_>) -> Result<()>;
+    fn step(&self, now: Now, leaf: Leaf<'_, '_>) -> Result<()>;
 }
 
 /// The numbers of a step for a parameter.
@@ -56,12 +58,21 @@ pub(super) struct Now {
 }
 
 /// A parameter in a step.
-pub(super) struct Leaf<'a> {
-    parameter: &'a mut Tensor,
-    gradient: &'a Tensor,
+pub(super) struct Leaf<'a, 'b> {
     /// A factor on the gradient.
-    scale: f64,
-    slots: &'a mut [Tensor],
+    pub scale: f64,
+    pub of: Of<'a, 'b>,
+}
+
+/// Where a parameter, its gradient and its slots are.
+pub(super) enum Of<'a, 'b> {
+    Tensors {
+        parameter: &'a mut Tensor,
+        gradient: &'a Tensor,
+        slots: &'a mut [Tensor],
+    },
+    /// In the arguments of a kernel.
+    Call(Call<'a, 'b>),
 }
 
 /// An error unless a number is finite and at least 0.
@@ -88,8 +99,13 @@ pub(super) fn expect(
     Err(Error::Parameter { op, parameter, expected, got })
 }
 
+/// An error unless a number can be a learning rate.
+pub(super) fn expect_rate(op: &'static str, lr: f64) -> Result<()> {
+    at_least_0(op, "the learning rate", lr)
+}
+
 fn check<M: Method>(method: &M, lr: f64) -> Result<()> {
-    at_least_0(M::NAME, "the learning rate", lr)?;
+    expect_rate(M::NAME, lr)?;
     at_least_0(M::NAME, "the weight decay", method.common().weight_decay)?;
     method.check()
 }
@@ -100,6 +116,7 @@ pub(super) fn init<T: Tree, M: Method>(method: &M, model: &T) -> Result<State<T>
     State::new(M::NAME, method.slots(), method.start(), model)
 }
 
+/// A step with a learning rate that is a number.
 pub(super) fn advance<T: Tree, M: Method>(
     method: &M,
     lr: f64,
@@ -108,9 +125,12 @@ pub(super) fn advance<T: Tree, M: Method>(
     state: &mut State<T>,
 ) -> Result<()> {
     check(method, lr)?;
+    let recorded = state.is_recorded() || leaves(grads).iter().any(|x| x.is_recorded());
+    if recorded {
+        return advance_late(method, &crate::tensor(lr), model, grads, state);
+    }
     let common = method.common();
-    state.expect(M::NAME, method.slots(), parameters(model).len())?;
-    let factors = common.groups.factors(M::NAME, model)?;
+    expect_state(method, model, state)?;
     let within = common.clip_value.map(|limit| clip_grad_value(grads, limit)).transpose()?;
     let grads = within.as_ref().unwrap_or(grads);
     fits(M::NAME, model, grads)?;
@@ -124,6 +144,72 @@ pub(super) fn advance<T: Tree, M: Method>(
     };
     state.step = state.step.saturating_add(1);
     let step = state.step;
+    each(method, model, grads, state, |factor, parameter, gradient, slots| {
+        let weight_decay = common.weight_decay * factor.weight_decay;
+        let now = Now { lr: lr * factor.lr, weight_decay, step };
+        method.step(now, Leaf { scale, of: Of::Tensors { parameter, gradient, slots } })
+    })
+}
+
+/// A step with a learning rate that is a tensor of one number. Whatever is a number on the host otherwise
+/// is one of a tensor here, so that it can be recorded.
+pub(super) fn advance_at<T: Tree, M: Method>(
+    method: &M,
+    lr: &Tensor,
+    model: &mut T,
+    grads: &T,
+    state: &mut State<T>,
+) -> Result<()> {
+    let recorded =
+        lr.is_recorded() || state.is_recorded() || leaves(grads).iter().any(|x| x.is_recorded());
+    if !recorded {
+        return advance(method, super::rate(M::NAME, lr)?, model, grads, state);
+    }
+    check(method, method.common().lr)?;
+    advance_late(method, lr, model, grads, state)
+}
+
+fn advance_late<T: Tree, M: Method>(
+    method: &M,
+    lr: &Tensor,
+    model: &mut T,
+    grads: &T,
+    state: &mut State<T>,
+) -> Result<()> {
+    let common = method.common();
+    expect_state(method, model, state)?;
+    let within = common.clip_value.map(|limit| clip_grad_value(grads, limit)).transpose()?;
+    let grads = within.as_ref().unwrap_or(grads);
+    fits(M::NAME, model, grads)?;
+    let mut scale = crate::tensor(1.0);
+    if let Some(limit) = common.clip_norm {
+        expect(M::NAME, "the largest norm", limit, "at least 0", limit >= 0.0)?;
+        let norm = global_norm(grads)?;
+        scale = clip_factor(&norm, limit)?;
+        state.note_norm(&norm)?;
+    }
+    let numbers = Numbers { lr, step: &state.next_step()?, scale: &scale }.tensor(M::NAME)?;
+    each(method, model, grads, state, |factor, parameter, gradient, slots| {
+        let weight_decay = common.weight_decay * factor.weight_decay;
+        let kernel = Late { method: method.clone(), lr: factor.lr, weight_decay };
+        in_place(&kernel, parameter, &[gradient, &numbers], slots)
+    })
+}
+
+/// An error unless the state is of this optimiser and of this model.
+fn expect_state<T: Tree, M: Method>(method: &M, model: &T, state: &State<T>) -> Result<()> {
+    state.expect(M::NAME, method.slots(), parameters(model).len())
+}
+
+/// Calls `f` with each parameter, the factors that it is given, its gradient and its slots.
+fn each<T: Tree, M: Method>(
+    method: &M,
+    model: &mut T,
+    grads: &T,
+    state: &mut State<T>,
+    mut f: impl FnMut(Factors, &mut Tensor, &Tensor, &mut [Tensor]) -> Result<()>,
+) -> Result<()> {
+    let factors = method.common().groups.factors(M::NAME, model)?;
     let grads = leaves(grads);
     let mut grads = grads.into_iter();
     let mut index = 0;
@@ -135,11 +221,9 @@ pub(super) fn advance<T: Tree, M: Method>(
             return Ok(());
         }
         let factor = factors.as_ref().map_or(Factors::NONE, |all| all[index]);
-        let weight_decay = common.weight_decay * factor.weight_decay;
-        let now = Now { lr: lr * factor.lr, weight_decay, step };
         let slots = state.of_parameter(M::NAME, index, path, parameter)?;
         index += 1;
-        method.step(now, Leaf { parameter, gradient, scale, slots })
+        f(factor, parameter, gradient, slots)
     })
 }
 
@@ -187,23 +271,41 @@ fn clip_scale<T: Tree>(op: &'static str, grads: &T, limit: f64) -> Result<(f64, 
     Ok((scale, norm))
 }
 
-impl Leaf<'_> {
+impl Leaf<'_, '_> {
     /// Replaces the parameter and its slots by what the rule makes of them.
     pub fn update<const S: usize>(self, rule: &(dyn RealUpdate<S> + 'static)) -> Result<()> {
-        let Leaf { parameter, gradient, scale, slots } = self;
-        let mut targets: SmallVec<[&mut Tensor; 4]> = SmallVec::new();
-        targets.push(parameter);
-        targets.extend(slots);
-        let kernel = Update::<_, S> { rule, scale };
-        launch_in_place("update", &kernel, &[gradient], &mut targets)
+        let kernel = Update::<_, S> { rule, scale: self.scale };
+        match self.of {
+            Of::Tensors { parameter, gradient, slots } => {
+                in_place(&kernel, parameter, &[gradient], slots)
+            }
+            Of::Call(call) => kernel.run(call),
+        }
     }
+}
+
+fn in_place(
+    kernel: &dyn Kernel,
+    parameter: &mut Tensor,
+    inputs: &[&Tensor],
+    slots: &mut [Tensor],
+) -> Result<()> {
+    let mut targets: SmallVec<[&mut Tensor; 4]> = SmallVec::new();
+    targets.push(parameter);
+    targets.extend(slots);
+    launch_in_place("update", kernel, inputs, &mut targets)
 }
 
 /// A moving average `average` of `x`, in place where nobody else sees it.
 pub(super) fn average(average: &mut Tensor, x: &Tensor, blend: f64) -> Result<()> {
     use extensor_kernels::update::{Average, Rules};
-    let leaf = Leaf { parameter: average, gradient: x, scale: 1.0, slots: &mut [] };
-    leaf.update(&Rules(Average { blend }))
+    let of = Of::Tensors { parameter: average, gradient: x, slots: &mut [] };
+    Leaf { scale: 1.0, of }.update(&Rules(Average { blend }))
+}
+
+/// The same with a share that is a tensor of one number.
+pub(super) fn average_at(average: &mut Tensor, x: &Tensor, blend: &Tensor) -> Result<()> {
+    in_place(&super::late::Average, average, &[x, blend], &mut [])
 }
 
 /// The methods that every optimiser has, and the trait.
@@ -248,6 +350,15 @@ macro_rules! optimizer {
                 state: &mut $crate::optim::State<T>,
             ) -> $crate::Result<()> {
                 $crate::optim::engine::advance(self, lr, model, grads, state)
+            }
+            fn advance_at(
+                &self,
+                lr: &$crate::Tensor,
+                model: &mut T,
+                grads: &T,
+                state: &mut $crate::optim::State<T>,
+            ) -> $crate::Result<()> {
+                $crate::optim::engine::advance_at(self, lr, model, grads, state)
             }
         }
     };

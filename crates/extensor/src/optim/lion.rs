@@ -64,7 +64,7 @@ impl Method for Lion {
         share(Self::NAME, "beta 2", self.beta2)
     }
 
-    fn step(&self, now: Now, leaf: Leaf<'_>) -> Result<()> {
+    fn step(&self, now: Now, leaf: Leaf<'_, '_>) -> Result<()> {
         let (blend, blend_slow) = (1.0 - self.beta1, 1.0 - self.beta2);
         leaf.update(&Rules(Rule { rate: now.lr, decay: now.weight_decay, blend, blend_slow }))
     }

@@ -37,6 +37,7 @@ mod adam;
 mod ema;
 mod engine;
 pub mod groups;
+mod late;
 mod lion;
 mod minimize;
 mod rmsprop;
@@ -55,7 +56,7 @@ pub use schedule::{Plateau, Schedule};
 pub use sgd::Sgd;
 pub use state::State;
 
-use crate::{Result, Tree};
+use crate::{DType, Error, Result, Tensor, Tree, ops};
 
 /// What turns gradients into better parameters, step by step.
 ///
@@ -89,6 +90,38 @@ pub trait Optimizer<T: Tree> {
     /// with the arguments is found before anything is replaced.
     fn advance(&self, lr: f64, model: &mut T, grads: &T, state: &mut State<T>) -> Result<()>;
 
+    /// The same with a learning rate that is a tensor of one number: in a [compiled](crate::compile::compile)
+    /// function it can be an argument, and another one at each call.
+    ///
+    /// ```
+    /// use extensor::compile::compile;
+    /// use extensor::optim::{Adam, Optimizer, State};
+    /// use extensor::prelude::*;
+    /// let optimizer = Adam::new(0.1);
+    /// let step = compile(|(x, state, lr): &(Tensor, State<Tensor>, Tensor)| {
+    ///     let gradient = grad(|x| x.square()?.sum(..), x)?;
+    ///     let (mut x, mut state) = (x.clone(), state.clone());
+    ///     optimizer.advance_at(lr, &mut x, &gradient, &mut state)?;
+    ///     Ok((x, state))
+    /// });
+    /// let (mut x, mut state) = (tensor([3.0, -2.0]), optimizer.init(&tensor([3.0, -2.0]))?);
+    /// for k in 0..100 {
+    ///     (x, state) = step.call(&(x, state, tensor(0.2 / (1.0 + k as f64 / 20.0))))?;
+    /// }
+    /// assert_eq!(state.step, 100);
+    /// assert!(x.abs()?.max(..)?.item::<f64>()? < 0.1);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    fn advance_at(
+        &self,
+        lr: &Tensor,
+        model: &mut T,
+        grads: &T,
+        state: &mut State<T>,
+    ) -> Result<()> {
+        self.advance(rate("an optimiser", lr)?, model, grads, state)
+    }
+
     /// The model and the state after a step with this learning rate instead of the optimiser's own: what
     /// a [`Schedule`] says, say.
     fn update_with(
@@ -108,6 +141,22 @@ pub trait Optimizer<T: Tree> {
     }
 }
 
+/// An error unless a tensor is one float.
+fn expect_one(op: &'static str, lr: &Tensor) -> Result<()> {
+    lr.dtype().expect_float(op, "the learning rate")?;
+    if lr.len() == 1 {
+        return Ok(());
+    }
+    let (expected, got) = ("one number".into(), lr.shape().clone());
+    Err(Error::Shape { op, argument: "the learning rate", expected, got })
+}
+
+/// The learning rate that a tensor is.
+fn rate(op: &'static str, lr: &Tensor) -> Result<f64> {
+    expect_one(op, lr)?;
+    ops::cast(lr, DType::F64)?.item()
+}
+
 macro_rules! by_reference {
     ($($pointer:ty),*) => {$(
         impl<T: Tree, O: Optimizer<T> + ?Sized> Optimizer<T> for $pointer {
@@ -119,6 +168,9 @@ macro_rules! by_reference {
             }
             fn advance(&self, lr: f64, model: &mut T, grads: &T, state: &mut State<T>) -> Result<()> {
                 (**self).advance(lr, model, grads, state)
+            }
+            fn advance_at(&self, lr: &Tensor, model: &mut T, grads: &T, state: &mut State<T>) -> Result<()> {
+                (**self).advance_at(lr, model, grads, state)
             }
         }
     )*};

@@ -89,7 +89,7 @@ impl Method for RmsProp {
         at_least_0(Self::NAME, "the momentum", self.momentum)
     }
 
-    fn step(&self, now: Now, leaf: Leaf<'_>) -> Result<()> {
+    fn step(&self, now: Now, leaf: Leaf<'_, '_>) -> Result<()> {
         let RmsProp { alpha, eps, momentum, .. } = *self;
         let (rate, decay, blend) = (now.lr, now.weight_decay, 1.0 - alpha);
         let rule = Rule { rate, decay, alpha, blend, eps, momentum };

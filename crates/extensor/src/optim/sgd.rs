@@ -84,7 +84,7 @@ impl Method for Sgd {
         Ok(())
     }
 
-    fn step(&self, now: Now, leaf: Leaf<'_>) -> Result<()> {
+    fn step(&self, now: Now, leaf: Leaf<'_, '_>) -> Result<()> {
         let (rate, decay) = (now.lr, now.weight_decay);
         if self.momentum == 0.0 {
             return leaf.update(&Rules(Descent { rate, decay }));

@@ -1,7 +1,7 @@
 //! What an optimiser remembers from step to step, as a tree. It must not know what a slot means.
 
 use crate::autodiff::{Item, Path};
-use crate::{DType, Error, Result, Tensor, Tree};
+use crate::{DType, Error, Result, Tensor, Tree, ops};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -35,7 +35,18 @@ pub struct State<T> {
     names: Arc<[String]>,
     /// For each parameter, a tensor for each slot.
     slots: Vec<Tensor>,
+    /// In a program that is being recorded: what the two numbers above will be.
+    recorded: Option<Recorded>,
     of: PhantomData<fn() -> T>,
+}
+
+/// The numbers of a state as values of a program.
+#[derive(Clone)]
+struct Recorded {
+    /// How many steps have been made, as `i64`.
+    step: Tensor,
+    /// Whether there is a norm, 1 or 0, and the norm, as `f64`.
+    norm: Tensor,
 }
 
 impl<T> Clone for State<T> {
@@ -44,6 +55,7 @@ impl<T> Clone for State<T> {
             kinds: self.kinds,
             names: self.names.clone(),
             slots: self.slots.clone(),
+            recorded: self.recorded.clone(),
             of: PhantomData,
             ..*self
         }
@@ -75,7 +87,34 @@ impl<T: Tree> State<T> {
             Ok(())
         })?;
         let (names, of) = (names.into(), PhantomData);
-        Ok(State { step: 0, grad_norm: None, kinds, names, slots, of })
+        Ok(State { step: 0, grad_norm: None, kinds, names, slots, recorded: None, of })
+    }
+
+    /// Whether it is part of a program that is being recorded.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.recorded.is_some()
+    }
+
+    /// One more step: the number of it.
+    pub(super) fn next_step(&mut self) -> Result<Tensor> {
+        self.step = self.step.saturating_add(1);
+        let Some(recorded) = &mut self.recorded else {
+            return Ok(crate::tensor(self.step as i64));
+        };
+        recorded.step = ops::add(&recorded.step, &crate::tensor(1i64))?;
+        Ok(recorded.step.clone())
+    }
+
+    /// Keeps the norm of the gradients.
+    pub(super) fn note_norm(&mut self, norm: &Tensor) -> Result<()> {
+        let norm = ops::cast(norm, DType::F64)?;
+        let norm = ops::stack(&[crate::tensor(1.0), norm], 0)?;
+        match &mut self.recorded {
+            Some(recorded) => recorded.norm = norm,
+            // A state that is no argument of the recorded function: what it is after is a value of it.
+            None => self.recorded = Some(Recorded { step: crate::tensor(self.step as i64), norm }),
+        }
+        Ok(())
     }
 
     /// The names of the slots, as PyTorch has them.
@@ -145,6 +184,35 @@ pub(super) fn expect_parameter(op: &'static str, path: &Path<'_>, x: &Tensor) ->
 }
 
 impl<T> Tree for State<T> {
+    fn numbers(&self, f: &mut dyn FnMut(Tensor)) {
+        match &self.recorded {
+            Some(recorded) => {
+                f(recorded.step.clone());
+                f(recorded.norm.clone());
+            }
+            None => {
+                f(crate::tensor(self.step as i64));
+                f(crate::tensor([
+                    f64::from(self.grad_norm.is_some()),
+                    self.grad_norm.unwrap_or(0.0),
+                ]));
+            }
+        }
+    }
+
+    fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
+        let (step, norm) = (f()?, f()?);
+        if step.is_recorded() || norm.is_recorded() {
+            self.recorded = Some(Recorded { step, norm });
+            return Ok(());
+        }
+        self.recorded = None;
+        self.step = step.item::<i64>()? as u64;
+        let [has, norm] = [0, 1].map(|k| norm.get::<f64>(&[k]));
+        self.grad_norm = if has? == 1.0 { Some(norm?) } else { None };
+        Ok(())
+    }
+
     fn visit<'a>(
         &'a self,
         path: &Path<'_>,
@@ -161,7 +229,6 @@ impl<T> Tree for State<T> {
     }
 
     fn describe(&self, path: &Path<'_>, f: &mut dyn FnMut(&Path<'_>, Item<'_>)) {
-        f(&path.field("step"), Item::Setting(self.step.to_string()));
         // Describing cannot fail.
         let _ = self.visit(path, &mut |path, x| {
             f(path, Item::Leaf(x));

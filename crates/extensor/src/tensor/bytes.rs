@@ -84,6 +84,7 @@ impl Tensor {
     /// assert!(Tensor::of_bytes(&bytes, [3], DType::F32).is_err());
     /// # Ok::<(), extensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let x = self.plain("to_bytes")?.contiguous()?;
         let bytes = x.bytes();

@@ -1,6 +1,7 @@
 //! What can go wrong, as data; the sentence is made in one place.
 
 use crate::{DType, Shape};
+use std::panic::Location;
 
 /// The result of every named function.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -202,11 +203,13 @@ pub enum Error {
     /// Numbers are wanted of a tensor that has none yet, since a function of it is being compiled, or
     /// that has outlived the compilation.
     #[error(
-        "{op}: the tensor has no numbers yet, since compile is recording what is done to it; compute with tensors (where_ instead of if), or do this outside of the compiled function"
+        "{op}: the tensor has no numbers yet, since compile is recording what is done to it (at {at}); compute with tensors (where_ instead of if), or do this outside of the compiled function"
     )]
     Recorded {
         /// What wanted them.
         op: &'static str,
+        /// Where that was called.
+        at: &'static Location<'static>,
     },
     /// A call by name with inputs that the operation does not take.
     #[error("{op}: got inputs ({got}), expected ({expected})")]
@@ -300,4 +303,12 @@ pub enum Error {
         /// The operation that made it so.
         reason: String,
     },
+}
+
+impl Error {
+    /// Numbers of a recorded tensor were wanted by `op`, which is called where this is.
+    #[track_caller]
+    pub(crate) fn recorded(op: &'static str) -> Error {
+        Error::Recorded { op, at: Location::caller() }
+    }
 }

@@ -139,7 +139,7 @@ impl Tensor {
             Memory::Own(storage) => storage,
             Memory::Of(owner) => owner.storage(),
             Memory::Traced(_) => panic!("an operation reads a traced tensor's elements"),
-            Memory::Symbolic(_) => panic!("{}", Error::Recorded { op: "a kernel" }),
+            Memory::Symbolic(_) => panic!("{}", Error::recorded("a kernel")),
         }
     }
 
@@ -195,10 +195,11 @@ impl Tensor {
     /// The tensor, if it is not being differentiated: what reads numbers out of it asks first, since no
     /// gradient follows them.
     #[inline]
+    #[track_caller]
     pub(crate) fn plain(&self, op: &'static str) -> Result<&Tensor> {
         match &self.0.memory {
             Memory::Traced(_) => Err(Error::Traced { op }),
-            _ if self.symbol().is_some() => Err(Error::Recorded { op }),
+            _ if self.symbol().is_some() => Err(Error::recorded(op)),
             _ => Ok(self),
         }
     }
@@ -312,6 +313,28 @@ impl Tensor {
     pub(crate) fn from_storage(storage: Storage, shape: Shape, dtype: DType) -> Tensor {
         let layout = Layout::contiguous(shape);
         Tensor(Arc::new(Inner { memory: Memory::Own(storage), layout, dtype }))
+    }
+
+    /// The tensor's memory, if it is all of it and nobody else sees it.
+    pub(crate) fn into_storage(mut self) -> std::result::Result<Storage, Tensor> {
+        let bytes = self.len() * self.dtype().size();
+        let all = self.is_exclusive()
+            && self.is_contiguous()
+            && self.0.layout.offset == 0
+            && self.storage().as_slice::<u8>().len() == bytes;
+        if !all {
+            return Err(self);
+        }
+        match Arc::try_unwrap(self.0) {
+            Ok(Inner { memory: Memory::Own(storage), .. }) => Ok(storage),
+            Ok(inner) => Err(Tensor(Arc::new(inner))),
+            Err(shared) => Err(Tensor(shared)),
+        }
+    }
+
+    /// A tensor of nothing, to stand where another one was taken away.
+    pub(crate) fn none() -> Tensor {
+        Tensor::from_storage(Storage::none(), Shape::from([0]), DType::Bool)
     }
 
     /// A tensor over storage in which the layout has been found to lie.

@@ -2,10 +2,13 @@
 
 use super::create::from_f64;
 use super::{DType, Error, Result, Shape, Tensor, match_float};
+use crate::Tree;
+use crate::autodiff::Path;
+use crate::compile::Recording;
 use crate::exec::launch_one;
-use crate::exec::random::{Drawn, Random};
+use crate::exec::random::{Drawn, Random, derived};
 use crate::ops::operation::Spec;
-use extensor_kernels::random::philox;
+use std::fmt;
 
 /// Names a stream of random numbers.
 ///
@@ -23,13 +26,29 @@ use extensor_kernels::random::philox;
 /// assert!(y.to_vec::<f32>()?.iter().all(|v| (-1.0..1.0).contains(v)));
 /// # Ok::<(), extensor::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key(u64);
+///
+/// In the argument of a [compiled](crate::compile::compile) function a key is taken anew at each call.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The seed; in a program that is being recorded, the value that will be it.
+    seed: u64,
+    /// The number of that program; 0: there is none.
+    recording: u64,
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.recording {
+            0 => f.debug_tuple("Key").field(&self.seed).finish(),
+            _ => f.write_str("Key(recorded)"),
+        }
+    }
+}
 
 impl Key {
     /// The key for a seed.
     pub fn new(seed: u64) -> Key {
-        Key(seed)
+        Key { seed, recording: 0 }
     }
 
     /// The seed of this key: [`Key::new`] makes the same key from it.
@@ -39,8 +58,15 @@ impl Key {
     /// let [key, _] = Key::new(7).split();
     /// assert_eq!(Key::new(key.seed()), key);
     /// ```
+    ///
+    /// # Panics
+    /// If the key is an argument of a function that is being compiled: it has no seed yet.
+    #[track_caller]
     pub fn seed(self) -> u64 {
-        self.0
+        match self.recording {
+            0 => self.seed,
+            _ => panic!("{}", Error::recorded("Key::seed")),
+        }
     }
 
     /// `N` keys for independent streams.
@@ -50,9 +76,30 @@ impl Key {
 
     /// Key number `index` derived from this one, for the steps of a loop or the layers of a model.
     pub fn fold_in(self, index: u64) -> Key {
-        // The upper half of the counter keeps derived keys apart from drawn numbers.
-        let [a, b, ..] = philox(self.0, (1u128 << 64) | u128::from(index));
-        Key(u64::from(a) << 32 | u64::from(b))
+        let Some(key) = self.recorded() else {
+            return Key { seed: derived(self.seed, index), ..self };
+        };
+        // A key that has outlived its recording stays what it is, and drawing from it is an error.
+        let fold = Random { key: None, drawn: Drawn::Key { index } };
+        let spec = Spec { shape: Shape::default(), dtype: DType::U64 };
+        let made = key.and_then(|key| launch_one("fold_in", &fold, &[&key], spec));
+        made.ok().and_then(|made| Key::of(&made)).unwrap_or(self)
+    }
+
+    /// The key's seed as a value of the program that is being recorded, if it is one.
+    fn recorded(self) -> Option<Result<Tensor>> {
+        let spec = || Spec { shape: Shape::default(), dtype: DType::U64 };
+        (self.recording != 0).then(|| {
+            let recording = Recording::of_number(self.recording);
+            let recording = recording.ok_or_else(|| Error::recorded("a key"))?;
+            Ok(recording.tensor(self.seed as usize, spec()))
+        })
+    }
+
+    /// The key whose seed is a value of a program that is being recorded.
+    fn of(seed: &Tensor) -> Option<Key> {
+        let symbol = seed.symbol()?;
+        Some(Key { seed: symbol.value as u64, recording: symbol.recording.number() })
     }
 
     /// Evenly distributed in `[low, high)`.
@@ -103,7 +150,50 @@ impl Key {
     }
 
     fn draw(self, op: &'static str, shape: Shape, dtype: DType, drawn: Drawn) -> Result<Tensor> {
-        launch_one(op, &Random { key: self.0, drawn }, &[], Spec { shape, dtype })
+        let spec = Spec { shape, dtype };
+        match self.recorded() {
+            None => launch_one(op, &Random { key: Some(self.seed), drawn }, &[], spec),
+            Some(key) => launch_one(op, &Random { key: None, drawn }, &[&key?], spec),
+        }
+    }
+}
+
+impl Tree for Key {
+    fn visit<'a>(
+        &'a self,
+        _: &Path<'_>,
+        _: &mut dyn FnMut(&Path<'_>, &'a Tensor) -> Result<()>,
+    ) -> Result<()> {
+        Ok(())
+    }
+    fn map(
+        &self,
+        _: &Path<'_>,
+        _: &mut dyn FnMut(&Path<'_>, &Tensor) -> Result<Tensor>,
+    ) -> Result<Self> {
+        Ok(*self)
+    }
+    fn visit_mut(
+        &mut self,
+        _: &Path<'_>,
+        _: &mut dyn FnMut(&Path<'_>, &mut Tensor) -> Result<()>,
+    ) -> Result<()> {
+        Ok(())
+    }
+    fn numbers(&self, f: &mut dyn FnMut(Tensor)) {
+        // One that has outlived its recording is refused by whoever reads it.
+        f(match self.recorded() {
+            Some(Ok(key)) => key,
+            _ => super::tensor(self.seed),
+        });
+    }
+    fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
+        let seed = f()?;
+        *self = match Key::of(&seed) {
+            Some(key) => key,
+            None => Key::new(seed.item()?),
+        };
+        Ok(())
     }
 }
 

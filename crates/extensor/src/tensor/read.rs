@@ -19,6 +19,7 @@ impl Tensor {
     /// assert!(x.to_vec::<f32>().is_err());
     /// # Ok::<(), extensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn to_vec<E: Element>(&self) -> Result<Vec<E>> {
         let elements = self.elements::<E>("to_vec")?;
         let mut values = with_room("to_vec", self.len())?;
@@ -39,6 +40,7 @@ impl Tensor {
     /// assert_eq!(meant.item::<f64>()?, 3f64.sin());
     /// # Ok::<(), extensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn item<E: Element>(&self) -> Result<E> {
         self.expect_dtype::<E>("item")?;
         if self.len() != 1 {
@@ -50,6 +52,7 @@ impl Tensor {
     }
 
     /// The element at an index along each axis.
+    #[track_caller]
     pub fn get<E: Element>(&self, index: &[usize]) -> Result<E> {
         self.expect_dtype::<E>("get")?;
         if index.len() != self.ndim() {
@@ -72,10 +75,12 @@ impl Tensor {
     }
 
     /// The elements in row-major order, one after the other.
+    #[track_caller]
     pub fn iter<E: Element>(&self) -> Result<impl Iterator<Item = E> + '_> {
         self.elements("iter")
     }
 
+    #[track_caller]
     fn elements<E: Element>(&self, op: &'static str) -> Result<impl Iterator<Item = E> + '_> {
         self.expect_dtype::<E>(op)?;
         let len = self.len();
@@ -101,6 +106,7 @@ impl Tensor {
     /// assert!(transpose(&x, None)?.as_slice::<f64>().is_err());
     /// # Ok::<(), extensor::Error>(())
     /// ```
+    #[track_caller]
     pub fn as_slice<E: Element<Stored = E> + extensor_kernels::native::Native>(
         &self,
     ) -> Result<&[E]> {

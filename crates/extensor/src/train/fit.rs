@@ -6,12 +6,15 @@
 use super::directory::Directory;
 use super::hooks::{Flow, Hooks, StepReport};
 use super::state::Best;
-use super::trainer::{Measured, NO_SINGLE_OPERATION, Objective, Part, Trainer};
+use super::trainer::gradient;
+use super::trainer::{Gradient, Measured, NO_SINGLE_OPERATION, Objective, Part, Taken, Trainer};
+use crate::compile::compile;
 use crate::data::{Batch, Batches, Loaded, Loader, Position};
 use crate::gradients::all_finite;
 use crate::nn::Mode;
 use crate::optim::Optimizer;
-use crate::{Error, Result, Tensor, Tree};
+use crate::precision::LossScale;
+use crate::{Error, Key, Result, Tensor, Tree};
 
 /// How long to train, and what is done on the way.
 ///
@@ -156,17 +159,44 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
         let loss = |model: &M, batch: &Batch, mode: &Mode| Ok(loss(model, batch, mode)?.measured());
         let mut nobody = ();
         let hooks = hooks.unwrap_or(&mut nobody);
-        Loop { trainer: self, plan, loss: &loss, directory, hooks }.run(loader)
+        let policy = self.policy;
+        let of_batch = |model: &M, batch: &Batch, mode: &Mode| {
+            let inputs = policy.to_compute(&batch.inputs)?;
+            loss(model, &Batch { inputs, targets: batch.targets.clone() }, mode)
+        };
+        let compiled = compile(|(model, (inputs, targets), key, scale): &Taking<M>| {
+            let batch = Batch { inputs: inputs.clone(), targets: targets.clone() };
+            let mode = Mode::Training(*key);
+            let loss = |model: &M| of_batch(model, &batch, &mode);
+            let (loss, grads, finite, measured) = gradient(loss, model, policy, scale.as_ref())?;
+            Ok((loss, grads, finite, measured))
+        });
+        let take = |model: &M, batch: &Batch, key: Key, scale: LossScale| {
+            let scale = (scale != LossScale::NONE).then(|| crate::tensor(scale.value()));
+            let batch = (batch.inputs.clone(), batch.targets.clone());
+            let (loss, grads, finite, measured) =
+                compiled.call(&(model.clone(), batch, key, scale))?;
+            Ok((loss, finite.item::<bool>()?.then_some(grads), measured))
+        };
+        let gradient: Option<BatchGradient<'_, M>> = if self.compiled { Some(&take) } else { None };
+        Loop { trainer: self, plan, loss: &of_batch, gradient, directory, hooks }.run(loader)
     }
 }
 
 /// A loss function of a model, a batch and a mode.
 type Loss<'a, M> = &'a dyn Fn(&M, &Batch, &Mode) -> Result<(Tensor, Measured<M>)>;
 
+/// Its gradient, for a model, a batch, a key and a loss scale.
+type BatchGradient<'a, M> = &'a dyn Fn(&M, &Batch, Key, LossScale) -> Result<Taken<M>>;
+
+/// What a compiled gradient is taken of: a model, a batch, a key and a loss scale.
+type Taking<M> = (M, (Tensor, Tensor), Key, Option<Tensor>);
+
 struct Loop<'a, 'h, M, O> {
     trainer: &'a mut Trainer<M, O>,
     plan: Plan,
     loss: Loss<'a, M>,
+    gradient: Option<BatchGradient<'a, M>>,
     directory: Option<&'a Directory>,
     hooks: &'a mut (dyn Hooks<M> + 'h),
 }
@@ -231,16 +261,28 @@ impl<M: Tree + Clone, O: Optimizer<M>> Loop<'_, '_, M, O> {
         };
         let (epoch, position) = (first.position.epoch, last.next);
         let examples = loaded.iter().map(|l| count(&l.batch)).sum();
-        let (policy, loss) = (self.trainer.policy, self.loss);
-        let of_batch = |loaded: &Loaded, model: &M, mode: &Mode| {
-            let inputs = policy.to_compute(&loaded.batch.inputs)?;
-            loss(model, &Batch { inputs, targets: loaded.batch.targets.clone() }, mode)
-        };
-        let losses: Vec<_> =
-            loaded.iter().map(|l| move |model: &M, mode: &Mode| of_batch(l, model, mode)).collect();
-        let parts = losses.iter().zip(&loaded);
-        let parts: Vec<Part<'_, M>> =
-            parts.map(|(loss, l)| Part { examples: count(&l.batch), loss }).collect();
+        let (loss, gradient) = (self.loss, self.gradient);
+        let losses: Vec<_> = loaded
+            .iter()
+            .map(|l| move |model: &M, mode: &Mode| loss(model, &l.batch, mode))
+            .collect();
+        let gradients: Vec<_> = loaded
+            .iter()
+            .filter_map(|l| {
+                gradient.map(|take| {
+                    move |model: &M, key: Key, scale: LossScale| take(model, &l.batch, key, scale)
+                })
+            })
+            .collect();
+        let parts: Vec<Part<'_, M>> = losses
+            .iter()
+            .zip(&loaded)
+            .enumerate()
+            .map(|(k, (loss, l))| {
+                let gradient = gradients.get(k).map(|take| take as &Gradient<'_, M>);
+                Part { examples: count(&l.batch), loss, gradient }
+            })
+            .collect();
         let made = match self.trainer.advance(&parts) {
             Err(Error::Diverged { step, what, reason }) => {
                 let inputs: Vec<Tensor> = loaded.iter().map(|l| l.batch.inputs.clone()).collect();
@@ -254,7 +296,7 @@ impl<M: Tree + Clone, O: Optimizer<M>> Loop<'_, '_, M, O> {
             made => made?,
         };
         drop(parts);
-        drop(losses);
+        drop((losses, gradients));
         drop(loaded);
         let state = &mut self.trainer.state;
         state.position = position;

@@ -5,7 +5,7 @@
 
 use super::state::State;
 use crate::autodiff::{Path, value_and_grad_with_aux};
-use crate::gradients::{Accumulator, all_finite};
+use crate::gradients::{Accumulator, all_finite, finite};
 use crate::nn::Mode;
 use crate::optim::{Optimizer, Schedule};
 use crate::precision::{self, LossScale, Policy};
@@ -81,6 +81,8 @@ pub struct Trainer<M, O> {
     pub schedule: Option<Schedule>,
     /// In which dtypes the model is kept and computed with.
     pub policy: Policy,
+    /// Whether [`fit`](Trainer::fit) compiles the loss and its gradient.
+    pub compiled: bool,
 }
 
 /// What a loss function returns, whatever the user's returns.
@@ -92,6 +94,32 @@ pub(super) struct Part<'a, M> {
     pub examples: usize,
     /// The loss of these.
     pub loss: &'a (dyn Fn(&M, &Mode) -> Losses<M> + 'a),
+    /// Their loss and its gradient, for a model, a key and a loss scale, where that is not taken of the
+    /// loss.
+    pub gradient: Option<&'a Gradient<'a, M>>,
+}
+
+/// A loss and its gradient, for a model, a key and a loss scale.
+pub(super) type Gradient<'a, M> = dyn Fn(&M, Key, LossScale) -> Result<Taken<M>> + 'a;
+
+/// A loss, its gradients if they are finite, and what was measured.
+pub(super) type Taken<M> = (Tensor, Option<M>, Measured<M>);
+
+/// The loss of a model and its gradients by the parameters, unscaled, with a tensor that says whether they
+/// are finite, and what was measured. All of it can be recorded: the loss scale is a tensor of one number,
+/// if there is one.
+pub(super) fn gradient<M: Tree>(
+    loss: impl Fn(&M) -> Losses<M>,
+    model: &M,
+    policy: Policy,
+    scale: Option<&Tensor>,
+) -> Result<(Tensor, M, Tensor, Measured<M>)> {
+    let (loss, grads, measured) = match scale {
+        None if policy == Policy::full(DType::F32) => value_and_grad_with_aux(loss, model)?,
+        _ => precision::scaled(loss, model, policy, scale)?,
+    };
+    let finite = finite(&grads)?;
+    Ok((loss, precision::unscaled(grads, policy, scale)?, finite, measured))
 }
 
 /// What a step did.
@@ -125,7 +153,8 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
     /// A model in training that goes on from a state: one that a checkpoint held, or one with a moving
     /// average.
     pub fn from_state(state: State<M>, optimizer: O) -> Trainer<M, O> {
-        Trainer { state, optimizer, schedule: None, policy: Policy::full(DType::F32) }
+        let policy = Policy::full(DType::F32);
+        Trainer { state, optimizer, schedule: None, policy, compiled: false }
     }
 
     /// With random numbers from this key.
@@ -152,6 +181,15 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
         Trainer { policy, ..self }
     }
 
+    /// With a loss and a gradient that [`fit`](Trainer::fit) [compiles](crate::compile::compile): recorded at
+    /// the first batch of each shape and then only run, with the same bits. The loss function must compute
+    /// with tensors: what it reads of them on the host, and what it has from elsewhere than its arguments, is
+    /// that of the first batch.
+    #[must_use]
+    pub fn compiled(self) -> Self {
+        Trainer { compiled: true, ..self }
+    }
+
     /// The model.
     pub fn model(&self) -> &M {
         &self.state.model
@@ -171,7 +209,7 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
     #[track_caller]
     pub fn step<R: Objective<M>>(&mut self, loss: impl Fn(&M, &Mode) -> Result<R>) -> Result<f64> {
         let loss = |model: &M, mode: &Mode| Ok(loss(model, mode)?.measured());
-        Ok(self.advance(&[Part { examples: 1, loss: &loss }])?.loss)
+        Ok(self.advance(&[Part { examples: 1, loss: &loss, gradient: None }])?.loss)
     }
 
     /// Makes a step of these parts.
@@ -212,8 +250,13 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
         let examples: usize = parts.iter().map(|part| part.examples).sum();
         let key = self.state.key.fold_in(self.state.step);
         for (i, part) in parts.iter().enumerate() {
-            let mode = Mode::Training(key.fold_in(i as u64));
-            let (loss, grads, measured) = self.part(part, &mode)?;
+            let key = key.fold_in(i as u64);
+            let (loss, grads, measured) = match part.gradient {
+                Some(gradient) if !debug::watched() => {
+                    gradient(&self.state.model, key, self.state.scale)?
+                }
+                _ => self.part(part, &Mode::Training(key))?,
+            };
             let share = part.examples as f64 / examples.max(1) as f64;
             found.loss += share * number(&loss)?;
             for (k, (name, value)) in measured.metrics.iter().enumerate() {
@@ -239,8 +282,7 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
     }
 
     /// The loss of a part, its gradients if they are finite, and what was measured.
-    #[allow(clippy::type_complexity)]
-    fn part(&self, part: &Part<'_, M>, mode: &Mode) -> Result<(Tensor, Option<M>, Measured<M>)> {
+    fn part(&self, part: &Part<'_, M>, mode: &Mode) -> Result<Taken<M>> {
         let f = |model: &M| (part.loss)(model, mode);
         let State { model, scale, .. } = &self.state;
         if self.policy == Policy::full(DType::F32) && *scale == LossScale::NONE {

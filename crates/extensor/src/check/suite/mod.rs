@@ -11,6 +11,7 @@
 //! everything wrong is refused with an error that says what was expected.
 
 mod call;
+pub mod compiled;
 mod derive;
 mod gradients;
 mod modes;
@@ -147,6 +148,16 @@ pub struct Failure {
 /// # Ok::<(), extensor::Error>(())
 /// ```
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Outcome)) -> Result<Vec<Outcome>> {
+    each(plan, progress, &|record| examine(record, plan, &|params| record.operation(params)))
+}
+
+/// What is found about each operation of a plan, several at a time; `progress` is called for each, in the
+/// catalogue's order.
+fn each(
+    plan: &Plan,
+    progress: &mut dyn FnMut(&Outcome),
+    examine: &(dyn Fn(&'static Record) -> Outcome + Sync),
+) -> Result<Vec<Outcome>> {
     let records = plan.records()?;
     let (next, (send, receive)) = (AtomicUsize::new(0), mpsc::channel());
     let mut outcomes: Vec<Option<Outcome>> = vec![None; records.len()];
@@ -156,8 +167,7 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Outcome)) -> Result<Vec<Outcom
             scope.spawn(move || {
                 with_threads(threads, || {
                     while let Some(record) = records.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let outcome = examine(record, plan, &|params| record.operation(params));
-                        if send.send((record.name, outcome)).is_err() {
+                        if send.send((record.name, examine(record))).is_err() {
                             return;
                         }
                     }

@@ -79,7 +79,7 @@ impl Subject<'_> {
     }
 
     /// The derivatives along tangents of some of the inputs alone.
-    fn along(&self, x: &[Tensor], tangents: &[Tensor], by: &[usize]) -> Result<Vec<Tensor>> {
+    pub fn along(&self, x: &[Tensor], tangents: &[Tensor], by: &[usize]) -> Result<Vec<Tensor>> {
         let f = |part: &Vec<Tensor>| self.results(&with(x, by, part));
         Ok(jvp(f, &chosen(x, by), &chosen(tangents, by))?.1)
     }
@@ -132,25 +132,25 @@ struct Point<'a> {
 }
 
 /// What derivatives are made of.
-struct Known {
-    inputs: Vec<Tensor>,
-    outputs: Vec<Tensor>,
+pub(super) struct Known {
+    pub inputs: Vec<Tensor>,
+    pub outputs: Vec<Tensor>,
     /// The gradients of the results.
-    weights: Vec<Tensor>,
+    pub weights: Vec<Tensor>,
     /// Tangents for the inputs differentiated by.
-    tangents: Vec<Tensor>,
+    pub tangents: Vec<Tensor>,
     /// Others, for second derivatives along two of them.
-    others: Vec<Tensor>,
+    pub others: Vec<Tensor>,
 }
 
 impl Known {
     /// All of it as one list.
-    fn flat(&self) -> Vec<Tensor> {
+    pub fn flat(&self) -> Vec<Tensor> {
         [&self.inputs[..], &self.outputs, &self.weights, &self.tangents, &self.others].concat()
     }
 
     /// From such a list, with as many of each as there are here.
-    fn refilled(&self, flat: &[Tensor]) -> Known {
+    pub fn refilled(&self, flat: &[Tensor]) -> Known {
         let (inputs, rest) = flat.split_at(self.inputs.len());
         let (outputs, rest) = rest.split_at(self.outputs.len());
         let (weights, rest) = rest.split_at(self.weights.len());
@@ -162,9 +162,9 @@ impl Known {
 }
 
 /// A derivative by some of the inputs differentiated by, numbered among them.
-type Derivative = fn(&dyn Operation, &[bool], &Known, &[usize]) -> Result<Vec<Tensor>>;
+pub(super) type Derivative = fn(&dyn Operation, &[bool], &Known, &[usize]) -> Result<Vec<Tensor>>;
 
-const FORWARD: Derivative = |op, wanted, known, by| {
+pub(super) const FORWARD: Derivative = |op, wanted, known, by| {
     let mut number = 0..;
     let along: Vec<Option<&Tensor>> = wanted
         .iter()
@@ -175,7 +175,7 @@ const FORWARD: Derivative = |op, wanted, known, by| {
     Ok(forward_derivative(op, &x, &y, &along)?.into_vec())
 };
 
-const REVERSE: Derivative = |op, wanted, known, by| {
+pub(super) const REVERSE: Derivative = |op, wanted, known, by| {
     let mut number = 0..;
     let only: Vec<bool> = wanted
         .iter()
@@ -184,22 +184,22 @@ const REVERSE: Derivative = |op, wanted, known, by| {
     backward(op, &known.weights, &known.inputs, &known.outputs, &only)
 };
 
-const FORWARD_OVER_REVERSE: Derivative = |op, wanted, known, by| {
+pub(super) const FORWARD_OVER_REVERSE: Derivative = |op, wanted, known, by| {
     let subject = Subject { op, inputs: &known.inputs, wanted };
     subject.forward_over_reverse(&subject.moving(), [&known.weights, &known.tangents], by)
 };
 
-const REVERSE_OVER_FORWARD: Derivative = |op, wanted, known, by| {
+pub(super) const REVERSE_OVER_FORWARD: Derivative = |op, wanted, known, by| {
     let subject = Subject { op, inputs: &known.inputs, wanted };
     subject.reverse_over_forward(&subject.moving(), [&known.weights, &known.tangents], by)
 };
 
-const FORWARD_OVER_FORWARD: Derivative = |op, wanted, known, by| {
+pub(super) const FORWARD_OVER_FORWARD: Derivative = |op, wanted, known, by| {
     let subject = Subject { op, inputs: &known.inputs, wanted };
     subject.forward_over_forward(&subject.moving(), [&known.tangents, &known.others], by)
 };
 
-const REVERSE_OVER_REVERSE: Derivative = |op, wanted, known, of| {
+pub(super) const REVERSE_OVER_REVERSE: Derivative = |op, wanted, known, of| {
     let subject = Subject { op, inputs: &known.inputs, wanted };
     subject.reverse_over_reverse(&subject.moving(), [&known.weights, &known.tangents], of)
 };
