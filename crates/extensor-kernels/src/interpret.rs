@@ -8,15 +8,30 @@ use crate::map::{Block, Formula, Formulas};
 use crate::math::{Float, TrigConstants};
 use crate::native::{Compute, Native};
 use crate::number::{Lane, Real, functions};
-use crate::program::{Binary, Compare, Instruction, Narrow, Program, Unary, needed};
+use crate::program::{Binary, Compare, Instruction, Narrow, Program, Unary};
+use crate::reduce::{Floats, Fold, Line, scaled_sums};
+use crate::steps::{Desk, Steps};
 use crate::view::View;
 use crate::walk::{Layout, Reader, Room, Walk};
 use half::{bf16, f16};
+use smallvec::SmallVec;
+
+/// A loop that does an instruction to a block: operands, of which there are as many as it has, and the
+/// result are slices of equal length.
+pub type Operation<T> = fn(&Instruction, [&[T]; 3], &mut [T]);
 
 /// What programs are computed in: `f32` and `f64`.
-pub trait Machine: Real<Mask = bool> + Float + TrigConstants + Native {
-    /// Runs an instruction that is not a variable on slices of equal length.
-    fn instruction(instruction: &Instruction, operands: [&[Self]; 3], out: &mut [Self]);
+pub trait Machine:
+    Real<Mask = bool> + Float + TrigConstants + Native + Floats<Wide = Self>
+{
+    /// The loop for an instruction that is neither a variable nor a constant.
+    fn operation(instruction: &Instruction) -> Operation<Self>;
+    /// The numbers themselves, if `f32` is what is computed in.
+    fn of_single(values: &[f32]) -> Option<&[Self]>;
+    /// The numbers themselves, if `f64` is.
+    fn of_double(values: &[f64]) -> Option<&[Self]>;
+    /// How sums are made again that left the range, if they can.
+    fn scaled_sums() -> Option<&'static dyn Fold<Self, f64, Line>>;
     /// From `f32`, exactly.
     fn from_single(from: &[f32], to: &mut [Self]);
     /// The nearest `f32`.
@@ -31,7 +46,7 @@ pub trait Machine: Real<Mask = bool> + Float + TrigConstants + Native {
     fn as_double(values: &[Self]) -> Option<&[f64]>;
 }
 
-/// Elements that an instruction is done for at a time.
+/// Elements that are widened or rounded at a time.
 pub(crate) const BLOCK: usize = 512;
 /// Elements that one thread takes at a time.
 pub(crate) const CHUNK: usize = 16 * 1024;
@@ -51,95 +66,37 @@ where
     if out.is_empty() {
         return;
     }
-    let plan = Plan::new(&program.instructions, &[program.result]);
+    let steps = Steps::new(program.variables, &program.instructions, &[program.result]);
     let layouts: Vec<Layout<'_>> = inputs.iter().map(View::layout).collect();
-    let walk = Walk::new(out.len(), BLOCK, &layouts).in_chunks(CHUNK);
+    let walk = Walk::new(out.len(), steps.block(), &layouts).in_chunks(CHUNK);
     let readers: Vec<Reader<'_, T>> =
         inputs.iter().enumerate().map(|(number, x)| Reader::new(x, number)).collect();
     walk.run(out, &|pieces| {
         let size = walk.longest();
-        let mut rooms: Vec<Room<T>> = readers.iter().map(|_| Room::new()).collect();
-        let mut slots: Vec<Vec<T::Wide>> = vec![vec![T::Wide::ZERO; size]; plan.slots];
+        let mut desk = Desk::new(&steps, size);
+        let mut rooms: Vec<(Room<T>, Vec<T::Wide>)> =
+            readers.iter().map(|_| (Room::new(), Vec::new())).collect();
         while let Some((piece, out)) = pieces.next() {
-            let len = piece.len;
-            for action in &plan.actions {
-                let mut to = std::mem::take(&mut slots[action.to]);
-                match action.instruction {
-                    Instruction::Variable(number) => {
-                        let x = readers[number].read(&walk, &piece, &mut rooms[number]);
-                        T::widen(x, &mut to[..len]);
-                    }
-                    _ => {
-                        let operands = action.from.map(|slot| match slots.get(slot) {
-                            Some(values) => &values[..len],
-                            None => &[],
-                        });
-                        T::Wide::instruction(&action.instruction, operands, &mut to[..len]);
-                    }
-                }
-                slots[action.to] = to;
-            }
-            T::narrow(&slots[plan.results[0]][..len], out);
+            let rooms = readers.iter().zip(&mut rooms);
+            let variables: SmallVec<[&[T::Wide]; 8]> = rooms
+                .map(|(reader, (room, wide))| {
+                    let x = reader.read(&walk, &piece, room);
+                    T::as_wide(x).unwrap_or_else(|| {
+                        wide.resize(size, T::Wide::ZERO);
+                        T::widen(x, &mut wide[..x.len()]);
+                        &wide[..x.len()]
+                    })
+                })
+                .collect();
+            desk.run(&variables, piece.len, &[]);
+            T::narrow(desk.result(0, &variables, piece.len), out);
         }
     });
 }
 
-/// Which instruction runs when, and where its result goes: a slot is used again when nothing needs
-/// what is in it.
-#[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub actions: Vec<Action>,
-    pub slots: usize,
-    /// The slots in which the results are at the end.
-    pub results: Vec<usize>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Action {
-    pub instruction: Instruction,
-    /// The slots of what it is computed from; none has number `usize::MAX`.
-    pub from: [usize; 3],
-    pub to: usize,
-}
-
-impl Plan {
-    pub fn new(instructions: &[Instruction], results: &[usize]) -> Plan {
-        let needed = needed(instructions, results, false);
-        let mut last = vec![0; instructions.len()];
-        for (k, instruction) in instructions.iter().enumerate().filter(|(k, _)| needed[*k]) {
-            instruction.operands().for_each(|operand| last[operand] = k);
-        }
-        results.iter().for_each(|&result| last[result] = usize::MAX);
-        let (mut free, mut slots) = (Vec::new(), 0);
-        let mut slot_of = vec![usize::MAX; instructions.len()];
-        let mut actions = Vec::new();
-        for (k, instruction) in instructions.iter().enumerate().filter(|(k, _)| needed[*k]) {
-            // Not yet free: a loop must not write what it reads.
-            let to = free.pop().unwrap_or_else(|| {
-                slots += 1;
-                slots - 1
-            });
-            slot_of[k] = to;
-            let mut from = [usize::MAX; 3];
-            for (slot, operand) in from.iter_mut().zip(instruction.operands()) {
-                *slot = slot_of[operand];
-            }
-            actions.push(Action { instruction: *instruction, from, to });
-            for operand in instruction.operands() {
-                if last[operand] == k {
-                    // An operand that is used twice is freed once.
-                    last[operand] = 0;
-                    free.push(slot_of[operand]);
-                }
-            }
-        }
-        Plan { actions, slots, results: results.iter().map(|&result| slot_of[result]).collect() }
-    }
-}
-
-/// Makes a formula of one expression and runs it.
+/// The loop over a formula of one expression.
 macro_rules! formula {
-    ($t:ty, $out:ident, [$($x:ident = $value:expr),*] => $result:expr $(, trig $trig:expr)? $(, with $field:ident: $of:ty = $given:expr)?) => {{
+    ($t:ty, [$($x:ident),*] => $result:expr $(, trig $trig:expr)? $(, with $field:ident: $of:ty = $given:pat)?) => {{
         #[derive(Clone)]
         struct Expression { $($field: $of)? }
         impl Formula<{ 0 $(+ formula!(@one $x))* }> for Expression {
@@ -150,9 +107,16 @@ macro_rules! formula {
                 $result
             }
         }
-        let formula = Formulas(Expression { $($field: $given)? });
-        Block::<$t, $t, { 0 $(+ formula!(@one $x))* }>::run(&formula, [$($value),*], $out, None)
+        let operation: Operation<$t> = |_instruction, operands, out| {
+            $(let $given = *_instruction else { unreachable!("another instruction") };)?
+            let formula = Formulas(Expression { $($field)? });
+            let mut all = operands.into_iter();
+            let x = [$(formula!(@next $x all)),*];
+            Block::<$t, $t, { 0 $(+ formula!(@one $x))* }>::run(&formula, x, out, None)
+        };
+        operation
     }};
+    (@next $x:ident $all:ident) => { $all.next().unwrap_or_default() };
     (@one $x:ident) => { 1 };
 }
 
@@ -171,43 +135,36 @@ fn mask<R: Real>(truth: R) -> R::Mask {
 macro_rules! machine {
     ($($t:tt),*) => {$(
         impl Machine for $t {
-            fn instruction(instruction: &Instruction, [a, b, c]: [&[$t]; 3], out: &mut [$t]) {
+            fn operation(instruction: &Instruction) -> Operation<$t> {
                 match *instruction {
-                    Instruction::Variable(_) => {}
-                    Instruction::Constant(value) => out.fill(value as $t),
-                    Instruction::Unary(f, _) => unary_of::<$t>(f, a, out),
-                    Instruction::Binary(f, ..) => binary_of::<$t>(f, a, b, out),
+                    Instruction::Variable(_) | Instruction::Constant(_) => |_, _, _| {},
+                    Instruction::Unary(f, _) => unary_of::<$t>(f),
+                    Instruction::Binary(f, ..) => binary_of::<$t>(f),
                     Instruction::Compare(Compare::Equal, ..) => {
-                        formula!($t, out, [x = a, y = b] => truth(x, x.eq(y)))
+                        formula!($t, [x, y] => truth(x, x.eq(y)))
                     }
                     Instruction::Compare(Compare::Less, ..) => {
-                        formula!($t, out, [x = a, y = b] => truth(x, x.lt(y)))
+                        formula!($t, [x, y] => truth(x, x.lt(y)))
                     }
                     Instruction::Compare(Compare::LessEqual, ..) => {
-                        formula!($t, out, [x = a, y = b] => truth(x, x.le(y)))
+                        formula!($t, [x, y] => truth(x, x.le(y)))
                     }
-                    Instruction::And(..) => {
-                        formula!($t, out, [x = a, y = b] => truth(x, mask(x) & mask(y)))
-                    }
-                    Instruction::Or(..) => {
-                        formula!($t, out, [x = a, y = b] => truth(x, mask(x) | mask(y)))
-                    }
-                    Instruction::Not(_) => formula!($t, out, [x = a] => truth(x, !mask(x))),
+                    Instruction::And(..) => formula!($t, [x, y] => truth(x, mask(x) & mask(y))),
+                    Instruction::Or(..) => formula!($t, [x, y] => truth(x, mask(x) | mask(y))),
+                    Instruction::Not(_) => formula!($t, [x] => truth(x, !mask(x))),
                     Instruction::Select(..) => {
-                        formula!($t, out, [m = a, x = b, y = c] => R::select(mask(m), x, y))
+                        formula!($t, [m, x, y] => R::select(mask(m), x, y))
                     }
-                    Instruction::MulAdd(..) => {
-                        formula!($t, out, [x = a, y = b, z = c] => x.mul_add(y, z))
+                    Instruction::MulAdd(..) => formula!($t, [x, y, z] => x.mul_add(y, z)),
+                    Instruction::Capped(..) => formula!($t, [x, m] => x.capped(mask(m), limit),
+                        with limit: f64 = Instruction::Capped(_, _, limit)),
+                    Instruction::PowerTimes(..) => formula!($t, [x, n, q] => x.power_times(n, q, less),
+                        with less: u8 = Instruction::PowerTimes(_, _, _, less)),
+                    Instruction::Like(..) => |_, [a, ..], out| out.copy_from_slice(a),
+                    Instruction::Round(Narrow::F16, _) => |_, [a, ..], out| rounded::<f16, $t>(a, out),
+                    Instruction::Round(Narrow::BF16, _) => {
+                        |_, [a, ..], out| rounded::<bf16, $t>(a, out)
                     }
-                    Instruction::Capped(_, _, limit) => {
-                        formula!($t, out, [x = a, m = b] => x.capped(mask(m), limit), with limit: f64 = limit)
-                    }
-                    Instruction::PowerTimes(_, _, _, less) => {
-                        formula!($t, out, [x = a, n = b, q = c] => x.power_times(n, q, less), with less: u8 = less)
-                    }
-                    Instruction::Like(..) => out.copy_from_slice(a),
-                    Instruction::Round(Narrow::F16, _) => rounded::<f16, $t>(a, out),
-                    Instruction::Round(Narrow::BF16, _) => rounded::<bf16, $t>(a, out),
                 }
             }
             fn from_single(from: &[f32], to: &mut [$t]) {
@@ -232,6 +189,15 @@ macro_rules! machine {
         fn as_double(_: &[f32]) -> Option<&[f64]> {
             None
         }
+        fn of_single(values: &[f32]) -> Option<&[f32]> {
+            Some(values)
+        }
+        fn of_double(_: &[f64]) -> Option<&[f32]> {
+            None
+        }
+        fn scaled_sums() -> Option<&'static dyn Fold<f32, f64, Line>> {
+            None
+        }
     };
     (@as f64) => {
         fn as_single(_: &[f64]) -> Option<&[f32]> {
@@ -239,6 +205,15 @@ macro_rules! machine {
         }
         fn as_double(values: &[f64]) -> Option<&[f64]> {
             Some(values)
+        }
+        fn of_single(_: &[f32]) -> Option<&[f64]> {
+            None
+        }
+        fn of_double(values: &[f64]) -> Option<&[f64]> {
+            Some(values)
+        }
+        fn scaled_sums() -> Option<&'static dyn Fold<f64, f64, Line>> {
+            Some(scaled_sums())
         }
     };
 }
@@ -257,42 +232,42 @@ fn rounded<T: Compute<Wide = f32>, W: Machine>(from: &[W], to: &mut [W]) {
 }
 
 macro_rules! unary_match {
-    ($t:ty, $f:ident, $a:ident, $out:ident; $([$kind:ident] $doc:literal $name:ident $method:ident;)*) => {
+    ($t:ty, $f:ident; $([$kind:ident] $doc:literal $name:ident $method:ident;)*) => {
         match $f {
-            Unary::Negate => formula!($t, $out, [x = $a] => -x),
-            Unary::Abs => formula!($t, $out, [x = $a] => x.abs()),
-            $(Unary::$name => formula!($t, $out, [x = $a] => x.$method(), trig unary_match!(@ $kind)),)*
+            Unary::Negate => formula!($t, [x] => -x),
+            Unary::Abs => formula!($t, [x] => x.abs()),
+            $(Unary::$name => formula!($t, [x] => x.$method(), trig unary_match!(@ $kind)),)*
         }
     };
     (@ trig) => { true };
     (@ $kind:ident) => { false };
 }
 
-fn unary_of<T: Machine>(f: Unary, a: &[T], out: &mut [T])
+fn unary_of<T: Machine>(f: Unary) -> Operation<T>
 where
     Lane<T>: Real,
 {
-    functions!(unary_match T, f, a, out;)
+    functions!(unary_match T, f;)
 }
 
-fn binary_of<T: Machine>(f: Binary, a: &[T], b: &[T], out: &mut [T])
+fn binary_of<T: Machine>(f: Binary) -> Operation<T>
 where
     Lane<T>: Real,
 {
     match f {
-        Binary::Add => formula!(T, out, [x = a, y = b] => x + y),
-        Binary::Subtract => formula!(T, out, [x = a, y = b] => x - y),
-        Binary::Multiply => formula!(T, out, [x = a, y = b] => x * y),
-        Binary::Divide => formula!(T, out, [x = a, y = b] => x / y),
-        Binary::Maximum => formula!(T, out, [x = a, y = b] => x.maximum(y)),
-        Binary::Minimum => formula!(T, out, [x = a, y = b] => x.minimum(y)),
-        Binary::FloorDivide => formula!(T, out, [x = a, y = b] => x.floor_divide(y)),
-        Binary::Modulo => formula!(T, out, [x = a, y = b] => x.modulo(y)),
-        Binary::Power => formula!(T, out, [x = a, y = b] => x.pow(y)),
-        Binary::CopySign => formula!(T, out, [x = a, y = b] => x.copysign(y)),
-        Binary::Atan2 => formula!(T, out, [x = a, y = b] => x.atan2(y)),
-        Binary::Hypot => formula!(T, out, [x = a, y = b] => x.hypot(y)),
-        Binary::Times => formula!(T, out, [x = a, y = b] => x.times(y)),
-        Binary::NanOr => formula!(T, out, [x = a, y = b] => x.nan_or(y)),
+        Binary::Add => formula!(T, [x, y] => x + y),
+        Binary::Subtract => formula!(T, [x, y] => x - y),
+        Binary::Multiply => formula!(T, [x, y] => x * y),
+        Binary::Divide => formula!(T, [x, y] => x / y),
+        Binary::Maximum => formula!(T, [x, y] => x.maximum(y)),
+        Binary::Minimum => formula!(T, [x, y] => x.minimum(y)),
+        Binary::FloorDivide => formula!(T, [x, y] => x.floor_divide(y)),
+        Binary::Modulo => formula!(T, [x, y] => x.modulo(y)),
+        Binary::Power => formula!(T, [x, y] => x.pow(y)),
+        Binary::CopySign => formula!(T, [x, y] => x.copysign(y)),
+        Binary::Atan2 => formula!(T, [x, y] => x.atan2(y)),
+        Binary::Hypot => formula!(T, [x, y] => x.hypot(y)),
+        Binary::Times => formula!(T, [x, y] => x.times(y)),
+        Binary::NanOr => formula!(T, [x, y] => x.nan_or(y)),
     }
 }

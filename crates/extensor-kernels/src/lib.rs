@@ -32,6 +32,7 @@ pub mod rows;
 pub mod settings;
 pub mod softmax;
 pub mod sort;
+mod steps;
 pub mod stop;
 mod stream;
 pub mod symbol;

@@ -80,6 +80,11 @@ impl Walk {
         Walk { chunk, ..self }
     }
 
+    /// Whether pieces come one after the other.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.tiles.is_none()
+    }
+
     /// The elements of the longest piece.
     pub(crate) fn longest(&self) -> usize {
         self.piece.min(self.len)
@@ -243,6 +248,13 @@ pub struct Piece<'p> {
     tile: Option<(&'p Tile, usize)>,
     /// How it is written, if not through the caches.
     pub stream: Option<&'p Stream>,
+}
+
+impl<'p> Piece<'p> {
+    /// Elements of a walk in which pieces come one after the other.
+    pub(crate) fn new(start: usize, len: usize, stream: Option<&'p Stream>) -> Self {
+        Piece { start, len, tile: None, stream }
+    }
 }
 
 impl<'a, O: Native> Pieces<'a, O> {

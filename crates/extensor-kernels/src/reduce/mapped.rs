@@ -9,7 +9,7 @@ use crate::stop;
 use crate::view::{Gather, View};
 
 /// Values of the formula that are computed, then summed while they are in the first cache.
-const PIECE: usize = 1024;
+pub const PIECE: usize = 1024;
 
 /// What values are scaled by where their sum leaves the range of `f64`.
 const SMALL: f64 = f64::from_bits((1023 - 600) << 52);

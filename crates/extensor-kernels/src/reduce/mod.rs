@@ -23,8 +23,9 @@ mod ties;
 pub use arg::{Which, arg};
 pub use classes::{RowSums, Scores, Targets, class_gradients, class_losses};
 pub use fold::{Arithmetic, Extremes, maximum, minimum, product, sum};
-pub use mapped::{map_sum, slice_mean};
-pub use real::{Floats, float_product, float_sum, logsumexp, mean, norm, std, variance};
+pub use mapped::{PIECE as MAP_SUM_PIECE, map_sum, slice_mean};
+pub(crate) use real::scaled_sums;
+pub use real::{Floats, Line, float_product, float_sum, logsumexp, mean, norm, std, variance};
 pub use scan::{Scans, cumprod, cumsum, recurrence};
 pub use ties::{TieShares, extreme_gradient, ties_follow};
 
@@ -44,7 +45,7 @@ const LANES: usize = 32;
 /// From here on all lanes are used.
 const LONG: usize = 256;
 /// Numbers of one result that are folded before partial results are joined.
-const CHUNK: usize = 4096;
+pub const CHUNK: usize = 4096;
 /// Numbers that are packed at a time.
 const PACK: usize = 4096;
 /// Up to so many results all are folded side by side.
@@ -78,7 +79,12 @@ pub trait Fold<I, A, P>: Sync {
 }
 
 /// Joins `count` rows of `width` partial results into the first, in a balanced tree.
-fn tree<I, A, P>(fold: &dyn Fold<I, A, P>, partial: &mut [A], mut count: usize, width: usize) {
+pub(crate) fn tree<I, A, P>(
+    fold: &dyn Fold<I, A, P>,
+    partial: &mut [A],
+    mut count: usize,
+    width: usize,
+) {
     while count > 1 {
         let half = count.div_ceil(2);
         let (low, high) = partial.split_at_mut(half * width);
@@ -93,7 +99,7 @@ fn tree<I, A, P>(fold: &dyn Fold<I, A, P>, partial: &mut [A], mut count: usize, 
 
 /// How many lanes the numbers of a chunk are folded in.
 #[inline(always)]
-fn lanes(n: usize) -> usize {
+pub(crate) fn lanes(n: usize) -> usize {
     if n <= SEQUENCE {
         1
     } else if n < LONG {
@@ -297,7 +303,7 @@ impl<T: Compute> Room<T> {
 }
 
 /// Runs `unit(0)`, …, each about `each` numbers of work, several to a task.
-fn in_tasks(units: usize, each: usize, run: &(dyn Fn(std::ops::Range<usize>) + Sync)) {
+pub(crate) fn in_tasks(units: usize, each: usize, run: &(dyn Fn(std::ops::Range<usize>) + Sync)) {
     let each = each.max(1);
     let together = (share(units.saturating_mul(each), LEAST, TASK) / each).max(1);
     if units <= together {

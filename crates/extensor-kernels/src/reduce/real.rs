@@ -144,6 +144,16 @@ impl Accumulate for Reach {
 /// What sums are scaled by when they leave the range of `f64`.
 const SMALL: f64 = f64::from_bits((1023 - 600) << 52);
 
+/// `Σ (scale·x − shift)`, to make sums again that left the range.
+pub(crate) fn scaled_sums() -> &'static dyn super::Fold<f64, f64, Line> {
+    const { &Folds(Lines) }
+}
+
+impl Line {
+    /// What scales numbers so that no sum of them leaves the range, and the scale.
+    pub(crate) const SMALL: (Line, f64) = (Line { scale: SMALL, shift: 0.0 }, SMALL);
+}
+
 /// `Σ x / divisor` in `f64`, made again from scaled numbers where it left the range.
 fn sums_over<T: Floats, O: Native>(
     x: View<'_, T>,

@@ -4,7 +4,8 @@ use super::plan::{From, Program, Step, To};
 use super::record::Operand;
 use crate::DType;
 use crate::exec::Kind;
-use extensor_kernels::program::{Binary, Compare, Instruction, Unary};
+use extensor_kernels::fused::fold::Fold;
+use extensor_kernels::program::{Binary, Compare, Instruction, Program as Formula, Unary};
 use std::fmt;
 
 /// Formulas of more characters are not written out.
@@ -94,15 +95,20 @@ impl fmt::Display for Step {
 /// What a kernel is, with its parameters.
 pub(super) fn what(kind: &Kind<'_>) -> String {
     match kind {
-        Kind::Map(mapping) => {
-            let program = mapping.program();
-            formulas(&program.instructions, &[program.result])
+        Kind::Map(mapping) => formula(&mapping.program()),
+        Kind::Fused(fused) => {
+            let all = texts(&fused.bundle.instructions, &fused.bundle.results);
+            let Some((folds, _)) = &fused.folds else { return all.join("; ") };
+            let folded = |(text, fold): (&String, &Fold)| match fold {
+                Fold::Each => text.clone(),
+                Fold::Sum { divisor } if *divisor == 1.0 => format!("Σ {text}"),
+                Fold::Sum { divisor } => format!("Σ {text} / {divisor}"),
+                Fold::Largest => format!("max {text}"),
+                Fold::Smallest => format!("min {text}"),
+            };
+            all.iter().zip(folds).map(folded).collect::<Vec<_>>().join("; ")
         }
-        Kind::Fused(fused) => formulas(&fused.bundle.instructions, &fused.bundle.results),
-        Kind::MapSum(block, divisor) => {
-            let program = block.program();
-            format!("Σ {} / {divisor}", formulas(&program.instructions, &[program.result]))
-        }
+        Kind::MapSum(block, divisor) => format!("Σ {} / {divisor}", formula(&block.program())),
         Kind::Reduce(fold, over) => {
             let axes: Vec<usize> = (0..over.len()).filter(|&axis| over[axis]).collect();
             format!("{fold:?} over axes {axes:?}")
@@ -133,8 +139,13 @@ pub(super) fn what(kind: &Kind<'_>) -> String {
     }
 }
 
+/// A formula of the variables `a`, `b`, …, or how long it is.
+fn formula(program: &Formula) -> String {
+    texts(&program.instructions, &[program.result]).remove(0)
+}
+
 /// Formulas of the variables `a`, `b`, …, or how long they are.
-fn formulas(instructions: &[Instruction], results: &[usize]) -> String {
+fn texts(instructions: &[Instruction], results: &[usize]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::with_capacity(instructions.len());
     for instruction in instructions {
         let t = |k: usize| texts[k].as_str();
@@ -169,9 +180,25 @@ fn formulas(instructions: &[Instruction], results: &[usize]) -> String {
         };
         texts.push(if text.len() > LONG { "…".into() } else { text });
     }
-    let all: Vec<&str> = results.iter().map(|&result| texts[result].as_str()).collect();
-    match all.join("; ") {
-        long if long.contains('…') => format!("formulas of {} steps", instructions.len()),
-        text => text,
+    let of = |result: &usize| match &texts[*result] {
+        long if long.contains('…') => {
+            format!("a formula of {} steps", steps(instructions, *result))
+        }
+        text => text.clone(),
+    };
+    results.iter().map(of).collect()
+}
+
+/// How many instructions a result is computed with, variables and constants not counted.
+fn steps(instructions: &[Instruction], result: usize) -> usize {
+    let mut needed = vec![false; instructions.len()];
+    needed[result] = true;
+    for k in (0..instructions.len()).rev().filter(|&k| k <= result) {
+        if needed[k] {
+            instructions[k].operands().for_each(|operand| needed[operand] = true);
+        }
     }
+    let leaf =
+        |k: usize| matches!(instructions[k], Instruction::Variable(_) | Instruction::Constant(_));
+    (0..instructions.len()).filter(|&k| needed[k] && !leaf(k)).count()
 }

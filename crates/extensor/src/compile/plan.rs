@@ -74,7 +74,7 @@ impl Program {
         let calls = fuse::once(calls, &values, &mut results);
         let results = &results[..];
         let calls = needed(calls, values.len(), results);
-        let calls = fuse::maps(calls, &values, &constants, results);
+        let calls = fuse::kernels(calls, &values, &constants, results);
         let (places, made, arena) = places(&values, &calls, arguments, results);
         let donors = donors(&values, &calls, &places, results, made.len());
         let made = made.into_iter().zip(donors).collect();

@@ -2,6 +2,7 @@
 
 use super::{Call, Input, Kernel, Kind, Output};
 use crate::{DType, Result};
+use extensor_kernels::fused::fold::{Fold, Groups};
 use extensor_kernels::fused::{Fused, Sink, Source};
 use extensor_kernels::program::Bundle;
 use smallvec::SmallVec;
@@ -12,14 +13,24 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(crate) struct FusedMap {
     pub bundle: Arc<Bundle>,
-    pub double: bool,
-    ready: Arc<Fused>,
+    /// What becomes of each result, if some are folded, and which of their numbers belong together.
+    pub folds: Option<(Vec<Fold>, Groups)>,
+    ready: Arc<Ready>,
+}
+
+#[derive(Debug)]
+enum Ready {
+    Single(Fused<f32>),
+    Double(Fused<f64>),
 }
 
 impl FusedMap {
-    pub fn new(bundle: Bundle, double: bool) -> FusedMap {
-        let ready = Arc::new(Fused::new(&bundle));
-        FusedMap { bundle: Arc::new(bundle), double, ready }
+    pub fn new(bundle: Bundle, double: bool, folds: Option<(Vec<Fold>, Groups)>) -> FusedMap {
+        let ready = Arc::new(match double {
+            true => Ready::Double(Fused::new(&bundle)),
+            false => Ready::Single(Fused::new(&bundle)),
+        });
+        FusedMap { bundle: Arc::new(bundle), folds, ready }
     }
 }
 
@@ -30,10 +41,15 @@ impl Kernel for FusedMap {
             return call.wrong("x", "a float type or bool", call.inputs[0].dtype());
         }
         let mut sinks: SmallVec<[Sink<'_>; 4]> = call.outputs.iter_mut().filter_map(sink).collect();
-        if self.double {
-            self.ready.run::<f64>(&sources, &mut sinks);
-        } else {
-            self.ready.run::<f32>(&sources, &mut sinks);
+        match (&*self.ready, &self.folds) {
+            (Ready::Single(fused), None) => fused.run(&sources, &mut sinks),
+            (Ready::Double(fused), None) => fused.run(&sources, &mut sinks),
+            (Ready::Single(fused), Some((folds, groups))) => {
+                fused.run_folded(&sources, &mut sinks, folds, groups)
+            }
+            (Ready::Double(fused), Some((folds, groups))) => {
+                fused.run_folded(&sources, &mut sinks, folds, groups)
+            }
         }
         Ok(())
     }
