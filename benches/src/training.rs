@@ -121,7 +121,7 @@ fn compiled_step<M: Model + 'static>(
     });
     move || {
         let Some(now) = kept.take() else { unreachable!("put back by every step") };
-        let (after, loss) = made(step.call(&(now, data.clone())));
+        let (after, loss) = made(step.call_owned((now, data.clone())));
         drop(black_box(loss));
         kept = Some(after);
     }
