@@ -171,7 +171,7 @@ class _Program:
             outer, _recording.now = _recording.now, True
             try:
                 args, kwargs = _tree.unflatten(held[0], _merged(where, tensors, keys))
-                made, form = _tree.flatten_live(f(*args, **kwargs))
+                made, form = _tree.flatten_live(f(*args, **kwargs), made=True)
             finally:
                 _recording.now = outer
             if any(type(x) is Tensor and x.is_traced for x in made):

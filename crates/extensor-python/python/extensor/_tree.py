@@ -110,18 +110,22 @@ def flatten(tree: Any, *, floats: bool = True, buffers: bool = True) -> tuple[li
     `buffers=False` the buffers of modules are part of the structure too.
     """
     found: list[Tensor] = []
-    return found, _flatten(tree, found, floats, buffers, False, 0)
+    return found, _flatten(tree, found, floats, buffers, _IGNORED, 0)
 
 
-def flatten_live(tree: Any) -> tuple[list[Any], Structure]:
+def flatten_live(tree: Any, *, made: bool = False) -> tuple[list[Any], Structure]:
     """All that may change from call to call of a compiled function, and the structure: tensors, keys, and
-    the numbers that objects call live, as tensors (which `unflatten` makes numbers again, if they were
-    tensors already)."""
+    the numbers that objects call live, as tensors. Of what such a function has `made`, they are leaves
+    where they are tensors, which `unflatten` makes numbers of."""
     found: list[Any] = []
-    return found, _flatten(tree, found, False, True, True, 0)
+    return found, _flatten(tree, found, False, True, _MADE if made else _GIVEN, 0)
 
 
-def _flatten(x: Any, found: list[Any], floats: bool, buffers: bool, live: bool, depth: int) -> Structure:
+#: What the live numbers of objects are: no leaves, leaves, leaves if they are tensors.
+_IGNORED, _GIVEN, _MADE = range(3)
+
+
+def _flatten(x: Any, found: list[Any], floats: bool, buffers: bool, live: int, depth: int) -> Structure:
     if isinstance(x, Tensor) or (live and isinstance(x, Key)):
         found.append(x)
         return _STAR
@@ -154,7 +158,7 @@ def _flatten(x: Any, found: list[Any], floats: bool, buffers: bool, live: bool, 
             parts.append(part)
         for name in live_fields(x) if live else ():
             moving.append(name)
-            parts.append(_flatten_number(getattr(x, name), found))
+            parts.append(_flatten_number(getattr(x, name), found, live))
         return Structure(kind, (moving, data, x), parts)
     if floats and kind is float:
         found.append(_core.asarray(x))
@@ -165,9 +169,11 @@ def _flatten(x: Any, found: list[Any], floats: bool, buffers: bool, live: bool, 
     return Structure(None, x, ())
 
 
-def _flatten_number(x: Any, found: list[Any]) -> Structure:
+def _flatten_number(x: Any, found: list[Any], live: int) -> Structure:
+    if live == _MADE and not isinstance(x, Tensor):
+        return Structure(None, x, ())
     found.append(tensor_of_number(x))
-    return _NUMBER if isinstance(x, Tensor) else _STAR
+    return _NUMBER if live == _MADE else _STAR
 
 
 #: Stands for no number where there may be one: a NaN that no arithmetic makes.
