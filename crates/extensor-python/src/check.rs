@@ -241,7 +241,9 @@ pub fn check_grad(
         let called = || tensors(&f.call1((list(py, x)?,))?);
         called().map_err(|error| callback("check_grad", error))
     };
-    check::check_grad(forward, &numbers("check_grad", inputs)?, &options(given)?).or_raise().map(PyReport)
+    check::check_grad(forward, &numbers("check_grad", inputs)?, &options(given)?)
+        .or_raise()
+        .map(PyReport)
 }
 
 /// The weights `w` of the output and the gradients of `<w, f(inputs)>` by differences, of a function that

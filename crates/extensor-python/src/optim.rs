@@ -225,7 +225,9 @@ impl PyMethod {
                 Late::Number(step) => state.step = step,
                 Late::Tensor(step) => {
                     let mut numbers = [step, extensor::tensor([0.0, 0.0])].into_iter();
-                    state.set_numbers(&mut || Ok(numbers.next().unwrap_or_else(|| extensor::tensor(0))))?;
+                    state.set_numbers(&mut || {
+                        Ok(numbers.next().unwrap_or_else(|| extensor::tensor(0)))
+                    })?;
                 }
             }
             let mut model = model;

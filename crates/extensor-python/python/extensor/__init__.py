@@ -40,9 +40,12 @@ def __getattr__(name: str) -> object:
         import importlib
 
         return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_meant(name)}")
+
+
+def _meant(name: str) -> str:
     hint = _ELSEWHERE.get(name) or _hints.hint(name, __dir__(), "extensor.")
-    hint = f"; {hint}" if hint else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+    return f"; {hint}" if hint else ""
 
 
 # Where people from other libraries find what they look for.
@@ -57,6 +60,7 @@ _ELSEWHERE = {
     "transpose": "extensor.permute_dims moves axes",
     "no_grad": "nothing is differentiated outside extensor.grad; extensor.stop_gradient ends it",
     "detach": "extensor.stop_gradient ends differentiation",
+    "backward": "extensor.grad differentiates functions",
     "vmap": "operations take any number of leading axes",
     "jit": "extensor.compile records a function and then only runs what it recorded",
 }

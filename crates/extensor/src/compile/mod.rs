@@ -5,6 +5,7 @@
 //! memory that was planned before, and give the bits that the function itself gives. This module must
 //! not know operations or derivatives.
 
+mod again;
 mod explain;
 mod fuse;
 mod graph;
