@@ -9,7 +9,7 @@ import functools
 import threading
 import types
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from . import _core, _tree
@@ -102,7 +102,8 @@ class _Parts:
                 self.rest.append(x)
             return
         self.rest.append(names if type(names) is tuple else tuple(names))
-        static = _static_names(type(x))
+        kind: Any = type(x)
+        static = _static_names(kind)
         for name in names:
             value = getattr(x, name)
             if name in static:
@@ -114,7 +115,7 @@ class _Parts:
 
 
 @functools.lru_cache(1024)
-def _static_names(kind: Hashable) -> frozenset[str]:
+def _static_names(kind: Any) -> frozenset[str]:
     """The fields of a module or a dataclass that are no trees."""
     fields = getattr(kind, "__dataclass_fields__", {})
     marked = (name for name, field in fields.items() if field.metadata.get("static"))
