@@ -1,6 +1,7 @@
-"""The PyTorch side of the benchmark: reads `name repetitions` lines, answers with seconds.
+"""The PyTorch side of the benchmark: reads `name repetitions warm` lines, answers with seconds.
 
-Started by `cargo run --release -p extensor-bench`, which names the number of threads.
+Started by `cargo run --release -p extensor-bench`, which names the number of threads, and `torch`, or `compile` for
+what users compile: the loss with its backward pass, and the optimiser's step.
 """
 import sys
 import time
@@ -9,6 +10,7 @@ import torch
 
 torch.set_num_threads(int(sys.argv[1]))
 torch.manual_seed(0)
+COMPILED = sys.argv[2:] == ["compile"]
 torch.set_grad_enabled(False)
 
 MILLIONS = 1 << 24
@@ -45,6 +47,11 @@ def matmul(name):
     x = torch.randn(k, m).T if layout[0] == "t" else torch.randn(m, k)
     y = torch.randn(n, k).T if layout[1] == "t" else torch.randn(k, n)
     return lambda: x @ y
+
+
+def made(f):
+    """The function, compiled if that is asked for."""
+    return torch.compile(f) if COMPILED else f
 
 
 def fb(f, inputs, grad):
@@ -97,17 +104,25 @@ def networks(name):
 
 
 def training(name):
+    if name in ("chain", "chain_fb"):
+        x, g, a, b = torch.randn(MILLIONS), torch.randn(MILLIONS), torch.tensor(1.5), torch.tensor(-0.25)
+        f = made(lambda x, a, b: torch.tanh(a * x + b) * torch.sigmoid(x) - torch.exp(-x * x))
+        return (lambda: f(x, a, b)) if name == "chain" else fb(lambda x: f(x, a, b), [x], g)
     if name in ("small", "small_all"):
         h, w, b = (torch.randn(16) for _ in range(3))
         by = [h] if name == "small" else [h, w, b]
         by = [x.requires_grad_() for x in by]
 
+        @made
+        def layers(h, w, b):
+            y = h
+            for _ in range(100):
+                y = torch.tanh(y * w + b)
+            return y.sum()
+
         def run():
             with torch.enable_grad():
-                y = h
-                for _ in range(100):
-                    y = torch.tanh(y * w + b)
-                return torch.autograd.grad(y.sum(), by)
+                return torch.autograd.grad(layers(h, w, b), by)
 
         return run
     nn = torch.nn
@@ -142,14 +157,16 @@ def training(name):
 def step(net, x, count, optimizer, mixed=False):
     targets = torch.arange(count) % (65 if count in (768, 4096) else 10)
     optimizer = optimizer(net.parameters(), lr=1e-3)
+    loss_of = made(lambda x, targets: torch.nn.functional.cross_entropy(net(x), targets))
+    update = made(optimizer.step)
 
     def run():
         with torch.enable_grad():
             optimizer.zero_grad()
             with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
-                loss = torch.nn.functional.cross_entropy(net(x), targets)
+                loss = loss_of(x, targets)
             loss.backward()
-            optimizer.step()
+            update()
 
     return run
 
@@ -185,25 +202,38 @@ class Gpt(torch.nn.Module):
         return self.head(self.norm(self.blocks(x))).flatten(0, 1)
 
 
-work = {}
-print("ready", torch.__version__, flush=True)
-for line in sys.stdin:
-    name, repetitions, warm = line.split()
+def workload(name):
+    if COMPILED:
+        return training(name)
+    return matmul(name) if name.startswith("matmul") else elementwise(name) or networks(name) or training(name)
+
+
+def seconds(name, repetitions, warm):
+    """How long each repetition took, after others for `warm`; nothing if there is no such workload."""
     if name not in work:
-        work[name] = (
-            matmul(name)
-            if name.startswith("matmul")
-            else elementwise(name) or networks(name) or training(name)
-        )
+        work[name] = workload(name)
     f = work[name]
+    if f is None:
+        return []
     inner = 1000 if name in ("small_add", "small_exp", "small_sum") else 1
     times = []
     start = time.perf_counter()
-    while time.perf_counter() - start < float(warm):
+    while time.perf_counter() - start < warm:
         f()
-    for _ in range(int(repetitions)):
+    for _ in range(repetitions):
         start = time.perf_counter()
         for _ in range(inner):
             f()
         times.append((time.perf_counter() - start) / inner)
-    print(" ".join(f"{t:.9f}" for t in times), flush=True)
+    return times
+
+
+work = {}
+print("ready", torch.__version__, flush=True)
+for line in sys.stdin:
+    name, repetitions, warm = line.split()
+    try:
+        times = seconds(name, int(repetitions), float(warm))
+        print(" ".join(f"{t:.9f}" for t in times), flush=True)
+    except Exception as error:
+        print("error", type(error).__name__, str(error)[:200].replace("\n", " "), flush=True)

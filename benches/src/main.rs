@@ -1,15 +1,22 @@
-//! Times ExTensor beside PyTorch, in one run, interleaved: a figure without its peer beside it in
-//! the same run says nothing.
+//! Times ExTensor beside PyTorch, `torch.compile` and JAX's `jit`, in one run, interleaved: a figure without
+//! its peer beside it in the same run says nothing.
 //!
 //! ```text
-//! cargo run --release -p extensor-bench -- [--threads 1,2] [--only WORD] [--python PATH] [--turns N] [--large]
+//! cargo run --release -p extensor-bench -- [--threads 1,2] [--only WORD[,WORD]] [--python PATH]
+//!     [--peers torch,compile,jax] [--turns N] [--large]
 //! cargo run --release -p extensor-bench -- --memory [--threads 1,2]
 //! ```
 //!
-//! Each workload is timed in turns, a few repetitions of ours and then a few of PyTorch's, each after
-//! 30 ms of the same that are not timed, with the same number of threads; the median and the minimum
-//! are shown, and the ratio of the medians and minima (above 1: ExTensor is faster). Without a Python
-//! that has torch only our side is shown.
+//! Each workload is timed in turns, a few repetitions of ours, of ours compiled where users would compile
+//! it, and of each peer's, each after 30 ms of the same that are not timed, with the same number of
+//! threads; the median and the minimum are shown, and their ratios (above 1: ExTensor is faster). A
+//! peer's ratio is to our compiled work where there is some, and that of the compiled work is to our
+//! eager one. Of the peers those are there that the Python has; `torch.compile` and JAX have what users
+//! compile.
+//!
+//! Equal threads: PyTorch is told the number, and `torch.compile` takes it from there. JAX cannot be told;
+//! its process is bound to as many processors before it starts, from which XLA takes its threads,
+//! and for one thread XLA's own are switched off too.
 
 mod memory;
 mod networks;
@@ -17,7 +24,7 @@ mod peer;
 mod training;
 mod work;
 
-use peer::Peer;
+use peer::{KINDS, Kind, Peer};
 use std::time::{Duration, Instant};
 
 /// Repetitions in one turn.
@@ -30,7 +37,8 @@ const WARM: Duration = Duration::from_millis(30);
 
 struct Options {
     threads: Vec<usize>,
-    only: Option<String>,
+    only: Option<Vec<String>>,
+    peers: Vec<&'static Kind>,
     python: String,
     turns: usize,
     large: bool,
@@ -44,6 +52,7 @@ fn options() -> Result<Options, String> {
     let mut options = Options {
         threads,
         only: None,
+        peers: KINDS.iter().collect(),
         python,
         turns,
         large: false,
@@ -61,12 +70,13 @@ fn options() -> Result<Options, String> {
             "--large" => options.large = true,
             "--memory" => options.memory = true,
             "--memory-of" => options.memory_of = Some(value()?),
-            "--only" => options.only = Some(value()?),
+            "--only" => options.only = Some(value()?.split(',').map(String::from).collect()),
+            "--peers" => options.peers = peers(&value()?)?,
             "--python" => options.python = value()?,
             "--turns" => options.turns = value()?.parse().map_err(|e| format!("--turns: {e}"))?,
             other => {
                 return Err(format!(
-                    "unknown option {other}; there are --threads, --only, --python, --turns, --large, --memory"
+                    "unknown option {other}; there are --threads, --only, --python, --peers, --turns, --large, --memory"
                 ));
             }
         }
@@ -89,62 +99,99 @@ fn main() {
             memory::compare(threads);
             continue;
         }
-        let mut peer = Peer::start(&options.python, threads);
-        let version = peer
-            .as_ref()
-            .map_or("not found; give a Python that has it with --python", |p| &p.version);
-        println!("\n{threads} thread(s), PyTorch {version}; milliseconds, median and minimum");
-        println!(
-            "{:28} {:>10} {:>10}   {:>10} {:>10}   {:>7} {:>7}",
-            "", "ours", "", "PyTorch", "", "ratio", "(min)"
-        );
+        let started = |kind: &&'static Kind| Peer::start(kind, &options.python, threads);
+        let mut peers: Vec<Peer> = options.peers.iter().filter_map(started).collect();
+        print!("\n{threads} thread(s)");
+        for peer in &peers {
+            print!(", {} {}", peer.kind.title, peer.version);
+        }
+        if peers.is_empty() {
+            print!(", no peer found; give a Python that has torch or jax with --python");
+        }
+        println!("; milliseconds, median and minimum, and ratios of both");
+        print!("{:28} {:>10} {:10}", "", "ours", "");
+        for title in ["compiled"].into_iter().chain(peers.iter().map(|p| p.kind.title)) {
+            print!("   {title:>10} {:10} {:>8} {:>8}", "", "ratio", "(min)");
+        }
+        println!();
         for mut workload in if options.large { work::large() } else { work::all() } {
-            if options.only.as_ref().is_some_and(|word| !workload.name.contains(word.as_str())) {
+            let named = |word: &String| workload.name.contains(word.as_str());
+            if options.only.as_ref().is_some_and(|words| !words.iter().any(named)) {
                 continue;
             }
-            run(&mut workload, peer.as_mut(), options.turns);
+            run(&mut workload, &mut peers, options.turns);
         }
     }
 }
 
+/// The peers of these names.
+fn peers(list: &str) -> Result<Vec<&'static Kind>, String> {
+    let kind = |word: &str| {
+        let found = KINDS.iter().find(|kind| kind.word == word);
+        found.ok_or(format!("there is no peer {word}; there are torch, compile, jax"))
+    };
+    list.split(',').filter(|word| !word.is_empty()).map(kind).collect()
+}
+
 /// Times one workload and prints its line.
-fn run(workload: &mut work::Workload, mut peer: Option<&mut Peer>, turns: usize) {
-    let mut ours = Vec::new();
-    let mut theirs = Vec::new();
+fn run(workload: &mut work::Workload, peers: &mut [Peer], turns: usize) {
+    let inner = workload.inner;
+    let (mut ours, mut compiled) = (Vec::new(), Vec::new());
+    let mut theirs = vec![Vec::new(); peers.len()];
     for turn in 0..=turns {
-        let start = Instant::now();
-        while start.elapsed() < WARM {
-            (workload.f)();
-        }
-        let times: Vec<f64> = (0..TURN)
-            .map(|_| {
-                let start = Instant::now();
-                for _ in 0..workload.inner {
-                    (workload.f)();
-                }
-                start.elapsed().as_secs_f64() / workload.inner as f64
-            })
-            .collect();
-        let answer = peer.as_mut().and_then(|p| p.time(&workload.name, TURN, WARM));
+        let eager = times(&mut workload.f, inner);
+        let recorded = workload.compiled.as_mut().map(|f| times(f, inner)).unwrap_or_default();
+        let answers = peers.iter_mut().map(|p| p.time(&workload.name, TURN, WARM));
+        let answers: Vec<Vec<f64>> = answers.map(Option::unwrap_or_default).collect();
         // The first turn warms up.
         if turn > 0 {
-            ours.extend(times);
-            theirs.extend(answer.unwrap_or_default());
+            ours.extend(eager);
+            compiled.extend(recorded);
+            for (all, answer) in theirs.iter_mut().zip(answers) {
+                all.extend(answer);
+            }
         }
     }
-    let (median, least) = summary(&mut ours);
-    print!("{:28} {} {}", workload.name, milliseconds(median), milliseconds(least));
-    if theirs.is_empty() {
-        return println!();
+    let eager = summary(&mut ours);
+    print!("{:28} {} {}", workload.name, milliseconds(eager.0), milliseconds(eager.1));
+    let best = match compiled.is_empty() {
+        true => eager,
+        false => summary(&mut compiled),
+    };
+    column((!compiled.is_empty()).then_some(best), (eager.0 / best.0, eager.1 / best.1));
+    for times in &mut theirs {
+        let found = (!times.is_empty()).then(|| summary(times));
+        let (median, least) = found.unwrap_or_default();
+        column(found, (median / best.0, least / best.1));
     }
-    let (their_median, their_least) = summary(&mut theirs);
-    println!(
-        "   {} {}   {:6.2}x {:6.2}x",
-        milliseconds(their_median),
-        milliseconds(their_least),
-        their_median / median,
-        their_least / least
-    );
+    println!();
+}
+
+/// Prints a median, a minimum and two ratios; room for them if there are none.
+fn column(found: Option<(f64, f64)>, (ratio, of_minima): (f64, f64)) {
+    match found {
+        None => print!("   {:39}", ""),
+        Some((median, least)) => {
+            let [median, least] = [median, least].map(milliseconds);
+            print!("   {median} {least} {ratio:7.2}x {of_minima:7.2}x");
+        }
+    }
+}
+
+/// The seconds that each repetition of a turn took.
+fn times(f: &mut dyn FnMut(), inner: usize) -> Vec<f64> {
+    let start = Instant::now();
+    while start.elapsed() < WARM {
+        f();
+    }
+    let repetition = |_| {
+        let start = Instant::now();
+        for _ in 0..inner {
+            f();
+        }
+        start.elapsed().as_secs_f64() / inner as f64
+    };
+    (0..TURN).map(repetition).collect()
 }
 
 /// The median and the minimum.

@@ -119,7 +119,7 @@ pub fn all() -> Vec<Workload> {
 }
 
 fn one(name: &str, mut work: impl FnMut() -> Result<()> + 'static) -> Workload {
-    Workload { name: name.into(), inner: 1, f: Box::new(move || made(work())) }
+    Workload::new(name, move || made(work()))
 }
 
 /// A function and its gradient, of an input and the gradient of the output.

@@ -1,40 +1,80 @@
 //! Gradients of whole functions, and training steps of whole networks.
 
 use crate::work::{Workload, made, random};
-use extensor::autodiff::{grad, value_and_grad_with_aux};
+use extensor::autodiff::{grad, value_and_grad_with_aux, vjp};
+use extensor::compile::compile;
 use extensor::nn::models::{Gpt, GptConfig, LeNet5, Mlp};
 use extensor::nn::{
     Activation, BatchNorm2d, Conv2d, Flatten, GlobalAvgPool, Layer, Linear, MaxPool2d, Mode, Model,
     Sequential, class_loss,
 };
 use extensor::ops::ConvOptions;
-use extensor::optim::{Adam, AdamW, Optimizer};
+use extensor::optim::{Adam, AdamW, Optimizer, State};
 use extensor::precision::{self, LossScale, Policy};
-use extensor::{DType, Key, Result, Tensor, tensor};
+use extensor::{DType, Key, Result, Tensor, Tree, tensor};
 use std::hint::black_box;
 
 /// All of them.
 pub fn all() -> Vec<Workload> {
-    vec![small(), small_all(), mlp(), lenet(), cnn(), gpt()]
+    vec![chain(), chain_fb(), small(), small_all(), mlp(), lenet(), cnn(), gpt()]
+}
+
+/// `tanh(a·x + b)·sigmoid(x) − exp(−x²)`, `a` and `b` being one number each.
+fn formula((x, a, b): &(Tensor, Tensor, Tensor)) -> Result<Tensor> {
+    let wave = a.multiply(x)?.add(b)?.tanh()?.multiply(&x.sigmoid()?)?;
+    wave.subtract(&x.multiply(x)?.negate()?.exp()?)
+}
+
+fn chain_data() -> (Tensor, Tensor, Tensor) {
+    (random(31, &[1 << 24]), tensor(1.5f32), tensor(-0.25f32))
+}
+
+/// A chain of operations over 16 M elements: what fusing is worth.
+fn chain() -> Workload {
+    let given = chain_data();
+    let (same, compiled) = (given.clone(), compile(formula));
+    Workload::new("chain", move || drop(black_box(made(formula(&given)))))
+        .compiled(move || drop(black_box(made(compiled.call(&same)))))
+}
+
+/// The same with its backward pass by `x`.
+fn chain_fb() -> Workload {
+    type Given = ((Tensor, Tensor, Tensor), Tensor);
+    let both = |((x, a, b), g): &Given| {
+        let (y, pull) = vjp(|x: &Tensor| formula(&(x.clone(), a.clone(), b.clone())), x)?;
+        Ok((y, pull.call(g)?))
+    };
+    let given = (chain_data(), random(32, &[1 << 24]));
+    let (same, compiled) = (given.clone(), compile(both));
+    Workload::new("chain_fb", move || drop(black_box(made(both(&given)))))
+        .compiled(move || drop(black_box(made(compiled.call(&same)))))
 }
 
 /// 100 × tanh(h·w + b) on 16 elements, and the gradient by `h`: what an operation costs when there
 /// is no arithmetic.
 fn small() -> Workload {
-    let (h, w, b) = (random(20, &[16]), random(21, &[16]), random(22, &[16]));
-    let work = move || drop(black_box(made(grad(|h| chain(h, &w, &b), &h))));
-    Workload { name: "small".into(), inner: 1, f: Box::new(work) }
+    let f = |(h, w, b): &(Tensor, Tensor, Tensor)| grad(|h| layers(h, w, b), h);
+    gradients("small", f)
 }
 
 /// The same with the gradients by `w` and `b`, which are sums over the 100 uses of each.
 fn small_all() -> Workload {
-    let args = (random(20, &[16]), random(21, &[16]), random(22, &[16]));
-    let f = |(h, w, b): &(Tensor, Tensor, Tensor)| chain(h, w, b);
-    let work = move || drop(black_box(made(grad(f, &args))));
-    Workload { name: "small_all".into(), inner: 1, f: Box::new(work) }
+    let f = |(h, w, b): &(Tensor, Tensor, Tensor)| layers(h, w, b);
+    gradients("small_all", move |args| grad(f, args))
 }
 
-fn chain(h: &Tensor, w: &Tensor, b: &Tensor) -> Result<Tensor> {
+/// A function of three tensors of 16 elements.
+fn gradients<T: Tree + 'static>(
+    name: &str,
+    f: impl Fn(&(Tensor, Tensor, Tensor)) -> Result<T> + Copy + 'static,
+) -> Workload {
+    let args = (random(20, &[16]), random(21, &[16]), random(22, &[16]));
+    let (same, compiled) = (args.clone(), compile(f));
+    Workload::new(name, move || drop(black_box(made(f(&args)))))
+        .compiled(move || drop(black_box(made(compiled.call(&same)))))
+}
+
+fn layers(h: &Tensor, w: &Tensor, b: &Tensor) -> Result<Tensor> {
     let mut y = h.clone();
     for _ in 0..100 {
         y = extensor::ops::tanh(&extensor::ops::add(&extensor::ops::multiply(&y, w)?, b)?)?;
@@ -50,12 +90,41 @@ fn step<M: Model + 'static>(
     name: &str,
     model: M,
     data: (Tensor, Tensor),
-    optimizer: impl Optimizer<M> + 'static,
+    optimizer: impl Optimizer<M> + Clone + 'static,
 ) -> Workload {
-    repeated(name, model, data, optimizer, |loss, model| {
+    let compiled = compiled_step(model.clone(), data.clone(), optimizer.clone());
+    let eager = repeated(name, model, data, optimizer, |loss, model| {
         let (_, grads, next) = made(value_and_grad_with_aux(loss, model));
         (grads, next)
-    })
+    });
+    eager.compiled(compiled)
+}
+
+/// The whole step as one compiled function.
+fn compiled_step<M: Model + 'static>(
+    model: M,
+    data: (Tensor, Tensor),
+    optimizer: impl Optimizer<M> + 'static,
+) -> impl FnMut() {
+    type Given<M> = ((M, State<M>), (Tensor, Tensor));
+    let (state, mode) = (made(optimizer.init(&model)), Mode::Training(Key::new(1)));
+    let mut kept = Some((model, state));
+    let step = compile(move |((model, state), (x, targets)): &Given<M>| {
+        let loss = |model: &M| {
+            let output = model.forward(x, &mode)?;
+            Ok((class_loss(&output.logits, targets, 0.0)?, output.model))
+        };
+        let (loss, grads, next) = value_and_grad_with_aux(loss, model)?;
+        let after =
+            optimizer.update(next.unwrap_or_else(|| model.clone()), &grads, state.clone())?;
+        Ok((after, loss))
+    });
+    move || {
+        let Some(now) = kept.take() else { unreachable!("put back by every step") };
+        let (after, loss) = made(step.call_owned((now, data.clone())));
+        drop(black_box(loss));
+        kept = Some(after);
+    }
 }
 
 /// The same with arithmetic in `bf16` and parameters in `f32`.
@@ -93,7 +162,7 @@ fn repeated<M: Model + 'static>(
         let (grads, next) = gradients(&loss, &model);
         kept = Some(made(optimizer.update(next.unwrap_or(model), &grads, state)));
     };
-    Workload { name: name.into(), inner: 1, f: Box::new(work) }
+    Workload::new(name, work)
 }
 
 fn classes(count: usize, of: i64) -> Tensor {

@@ -1,4 +1,4 @@
-//! The work that is timed; `torch_peer.py` has the same under the same names.
+//! The work that is timed; the peers have the same under the same names.
 
 use extensor::{DType, Key, Result, Tensor};
 use std::hint::black_box;
@@ -11,6 +11,25 @@ pub struct Workload {
     pub inner: usize,
     /// The work: a fresh result each time, as a user would call it.
     pub f: Box<dyn FnMut()>,
+    /// The same by `compile`, for what users would compile.
+    pub compiled: Option<Box<dyn FnMut()>>,
+}
+
+impl Workload {
+    /// Work that is called once in a repetition.
+    pub fn new(name: &str, f: impl FnMut() + 'static) -> Workload {
+        Workload { name: name.into(), inner: 1, f: Box::new(f), compiled: None }
+    }
+
+    /// Called so often in a repetition.
+    pub fn times(self, inner: usize) -> Workload {
+        Workload { inner, ..self }
+    }
+
+    /// With the same compiled.
+    pub fn compiled(self, f: impl FnMut() + 'static) -> Workload {
+        Workload { compiled: Some(Box::new(f)), ..self }
+    }
 }
 
 pub fn made<T>(x: Result<T>) -> T {
@@ -129,10 +148,9 @@ fn elementwise() -> Vec<Workload> {
     ];
     large
         .into_iter()
-        .map(|(name, mut work)| Workload {
-            name: name.to_string(),
-            inner: if name.starts_with("small_") { 1000 } else { 1 },
-            f: Box::new(move || drop(black_box(made(work())))),
+        .map(|(name, mut work)| {
+            let inner = if name.starts_with("small_") { 1000 } else { 1 };
+            Workload::new(name, move || drop(black_box(made(work())))).times(inner)
         })
         .collect()
 }
@@ -151,9 +169,6 @@ fn matmul(layout: &str, m: usize, k: usize, n: usize) -> Workload {
     if layout == "bf16" {
         [a, b] = [&a, &b].map(|x| made(extensor::ops::cast(x, DType::BF16)));
     }
-    Workload {
-        name: format!("matmul_{layout}_{m}x{k}x{n}"),
-        inner: 1,
-        f: Box::new(move || drop(black_box(made(extensor::ops::matmul(&a, &b))))),
-    }
+    let work = move || drop(black_box(made(extensor::ops::matmul(&a, &b))));
+    Workload::new(&format!("matmul_{layout}_{m}x{k}x{n}"), work)
 }

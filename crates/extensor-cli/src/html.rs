@@ -35,7 +35,8 @@ pub fn page(plan: &Plan, outcomes: &[Outcome]) -> String {
          <title>extensor check</title>\n<style>{STYLE}</style></head><body>\n\
          <header><h1>extensor check</h1>\n\
          <p class=\"{}\">{passed} of {} operations passed; {checks} checks in {}, {failed} failed, seed {}.</p>\n\
-         <p>Left: the function with its first two derivatives, where there is a picture of it. Right: how the error of a central \
+         <p>Below each formula: the derivative y′, or the gradients for the inputs in order, where g is that of the result. \
+         Left: the function with its first two derivatives, where there is a picture of it. Right: how the error of a central \
          difference against the gradient moves with ε; truncation falls to the left, rounding rises.</p>\n\
          <p><label>Show <input id=\"filter\" type=\"search\" placeholder=\"a name, a family, failed\" autocomplete=\"off\"></label>\n\
          <output id=\"count\"></output></p></header>\n\
@@ -57,7 +58,7 @@ nav li{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}\
 section{border:1px solid var(--line);border-radius:8px;padding:.8rem 1rem;margin:1rem 0;background:var(--card)}\
 .passed,.good{color:var(--good)}.failed,.bad{color:var(--bad)}.faint,.kinds{color:var(--faint);font-size:.87rem}\
 .pictures{display:flex;flex-wrap:wrap;gap:1rem}.pictures svg{flex:1 1 20rem;min-width:0;max-width:30rem}\
-code{font-size:.9em;overflow-wrap:anywhere}math{font-size:1.1em}.formula{overflow-x:auto;overflow-y:hidden;padding:.15rem 0}\
+code{font-size:.9em;overflow-wrap:anywhere}math{font-size:1.1em;font-family:'STIX Two Math','Cambria Math','Libertinus Math','Latin Modern Math','XITS Math','TeX Gyre Termes Math','DejaVu Math TeX Gyre','Noto Sans Math',math}.formula{overflow-x:auto;overflow-y:hidden;padding:.15rem 0}\
 pre{background:var(--paper);border-left:3px solid var(--bad);padding:.6rem;overflow:auto}\
 input{font:inherit;padding:.2rem .5rem;border:1px solid var(--line);border-radius:6px;background:var(--card);color:inherit;width:16rem;max-width:100%}\
 [hidden]{display:none!important}@media print{nav,label{display:none}section{break-inside:avoid}}";

@@ -2,7 +2,7 @@
 
 use extensor::data::text::Vocabulary;
 use extensor::nn::models::Gpt;
-use extensor::ops::{Approximate, add, cast, gelu, linear, slice};
+use extensor::ops::{Approximate, AttentionOptions, add, cast, gelu, linear, slice};
 use extensor::{Error, Key, Result, Tensor};
 
 /// `prompt` and `count` letters that the model makes of it.
@@ -41,7 +41,9 @@ pub fn attention(model: &Gpt, letters: &str, line: &str) -> Result<Vec<Vec<Vec<f
         return Err(Error::Inputs { op: "attention", expected, got });
     };
     for block in before {
-        x = add(&x, &block.attention.forward(&block.norm1.forward(&x)?, true)?)?;
+        let seen = block.norm1.forward(&x)?;
+        let causal = AttentionOptions::new().causal(true);
+        x = add(&x, &block.attention.attend(&seen, &seen, &seen, causal)?)?;
         let wide = gelu(&block.fc1.forward(&block.norm2.forward(&x)?)?, Approximate::None)?;
         x = add(&x, &block.fc2.forward(&wide)?)?;
     }

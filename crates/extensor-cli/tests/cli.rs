@@ -205,9 +205,27 @@ fn no_command_shows_the_help() {
     assert_eq!(output.status.code(), Some(2));
     let output = extensor(&["check", "--help"]);
     let text = out(&output);
-    for option in ["--dtype", "--order", "--seed", "--json", "--html", "--golden"] {
+    for option in ["--dtype", "--order", "--seed", "--json", "--html", "--golden", "--compiled"] {
         assert!(text.contains(option), "{option}");
     }
+}
+
+#[test]
+fn check_compiled_compares_the_bits_of_every_derivative_and_counts_them() {
+    let json = folder("compiled").join("compiled.json");
+    let output = extensor(&["check", "--compiled", "softmax", "--json", json.to_str().unwrap()]);
+    let text = out(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(text.lines().nth(1).unwrap().starts_with("softmax "), "{text}");
+    let summary = text.lines().last().unwrap();
+    assert!(summary.starts_with("1 operations, ") && summary.contains(": all passed"), "{summary}");
+    let found: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    let kinds = &found["operations"][0]["kinds"];
+    for kind in ["value", "forward mode", "reverse mode", "reverse over reverse", "among others"] {
+        assert!(kinds[kind].as_u64() > Some(100), "{kind}: {kinds}");
+    }
+    assert!(!extensor(&["check", "--compiled", "--points"]).status.success());
 }
 
 #[test]

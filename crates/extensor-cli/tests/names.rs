@@ -2,6 +2,7 @@
 //! them.
 
 use extensor::ops::catalogue::{CATALOGUE, find, known_as};
+use extensor_cli::beside::{BESIDE, beside};
 use std::collections::HashSet;
 
 /// Each name with what it is here, nothing where it is something that is not here.
@@ -27,6 +28,22 @@ fn every_name_of_pytorch_and_jax_leads_to_the_operation_that_it_is_here() {
         let others: Vec<&str> = known_as(name).map(|record| record.name).collect();
         let got = if own.is_empty() { others } else { own };
         assert_eq!(got, here, "{name}");
+    }
+}
+
+#[test]
+fn what_is_no_operation_is_found_beside_the_catalogue_and_under_one_name_only() {
+    let mut seen = HashSet::new();
+    for (path, names) in BESIDE {
+        assert!(!names.is_empty(), "{path}");
+        for name in *names {
+            assert!(seen.insert(name), "{name} stands for two things");
+            assert!(
+                find(name).is_err() && known_as(name).next().is_none(),
+                "{name} is an operation"
+            );
+            assert_eq!(beside(name), Some(*path));
+        }
     }
 }
 

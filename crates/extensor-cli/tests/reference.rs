@@ -65,6 +65,18 @@ fn every_operation_has_a_page_with_all_that_there_is_to_say() {
 }
 
 #[test]
+fn a_convention_has_a_line_of_its_own_and_signs_in_it_end_none() {
+    let convention = "for n &lt; 1 at 0 it uses ±1e-10 for x, and stays finite";
+    for name in ["power", "conventions"] {
+        let lines = page(name).split("<br>").flat_map(|part| part.split(" | "));
+        assert!(lines.into_iter().any(|line| line.ends_with(convention)), "{name}");
+    }
+    for (name, page) in PAGES.iter() {
+        assert!(!page.contains("&lt<br>") && !page.contains("&gt<br>"), "{name}");
+    }
+}
+
+#[test]
 fn a_page_says_what_the_checks_found() {
     let checked = Checked::run("sq*").unwrap();
     let all = pages(&checked).unwrap();

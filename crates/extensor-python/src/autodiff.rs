@@ -168,7 +168,7 @@ pub fn checkpoint<'py>(
 }
 
 /// A Python object that a function saved for its backward function: to the engine it has no leaves.
-struct Saved(Py<PyAny>);
+pub struct Saved(pub Py<PyAny>);
 
 impl Tree for Saved {
     fn visit<'a>(

@@ -6,7 +6,7 @@
 
 use crate::autodiff::{list, tensors};
 use crate::error::{OrRaise, callback};
-use crate::tensor::PyTensor;
+use crate::tensor::{PyTensor, expect_numbers};
 use extensor::check::{self, Comparison, Mode, Options, Place, Problem};
 use extensor::{Tensor, Tolerance};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -217,9 +217,16 @@ pub fn check_gradient(
         let called = || tensors(&f_backward.call1((list(py, g)?, list(py, x)?))?);
         called().map_err(|error| callback(OP, error))
     };
-    check::check_gradients(forward, backward, &tensors(inputs)?, &options(given)?)
+    check::check_gradients(forward, backward, &numbers(OP, inputs)?, &options(given)?)
         .or_raise()
         .map(PyReport)
+}
+
+/// The tensors of a list, which differences are made of: not those of a function that is being recorded.
+fn numbers(op: &'static str, list: &Bound<'_, PyAny>) -> PyResult<Vec<Tensor>> {
+    let all = tensors(list)?;
+    all.iter().try_for_each(|x| expect_numbers(op, x))?;
+    Ok(all)
 }
 
 /// Checks what automatic differentiation makes of `f(inputs)`, which takes and returns lists.
@@ -234,7 +241,9 @@ pub fn check_grad(
         let called = || tensors(&f.call1((list(py, x)?,))?);
         called().map_err(|error| callback("check_grad", error))
     };
-    check::check_grad(forward, &tensors(inputs)?, &options(given)?).or_raise().map(PyReport)
+    check::check_grad(forward, &numbers("check_grad", inputs)?, &options(given)?)
+        .or_raise()
+        .map(PyReport)
 }
 
 /// The weights `w` of the output and the gradients of `<w, f(inputs)>` by differences, of a function that
@@ -259,7 +268,7 @@ pub fn numerical_gradient<'py>(
         };
         called().map_err(|error| callback(OP, error))
     };
-    let found = check::numerical_gradient(forward, &tensors(inputs)?, &options(given)?);
+    let found = check::numerical_gradient(forward, &numbers(OP, inputs)?, &options(given)?);
     let found = found.or_raise()?;
     Ok((PyTensor(found.cotangent), list(py, &found.gradients)?))
 }
@@ -272,9 +281,10 @@ pub fn difference(
     want: &PyTensor,
     rtol: Option<f64>,
     atol: Option<f64>,
-) -> Option<String> {
+) -> PyResult<Option<String>> {
+    [got, want].into_iter().try_for_each(|x| expect_numbers("difference", &x.0))?;
     let usual = Tolerance::of(want.0.dtype());
     let (rtol, atol) = (rtol.unwrap_or(usual.relative), atol.unwrap_or(usual.absolute));
-    let found = got.0.difference(&want.0, Tolerance::new(rtol, atol))?;
-    Some(crate::error::in_python(&found.to_string()))
+    let found = got.0.difference(&want.0, Tolerance::new(rtol, atol));
+    Ok(found.map(|found| crate::error::in_python(&found.to_string())))
 }

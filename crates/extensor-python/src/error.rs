@@ -85,13 +85,18 @@ pub fn exception(error: Error) -> PyErr {
         Error::NotFinite { at, .. } => text.replace(&format!("; called at {at}"), ""),
         _ => text,
     };
+    let text = match &error {
+        Error::Recorded { at, .. } => recorded(&text, &format!("at {at}")),
+        _ => text,
+    };
     match error {
         Error::DType { .. }
         | Error::MixedDTypes { .. }
         | Error::Inputs { .. }
         | Error::UnknownParameter { .. }
         | Error::NotDifferentiable { .. }
-        | Error::Traced { .. } => PyTypeError::new_err(text),
+        | Error::Traced { .. }
+        | Error::Recorded { .. } => PyTypeError::new_err(text),
         Error::IndexOutOfRange { .. }
         | Error::ClassOutOfRange { .. }
         | Error::AxisOutOfRange { .. } => PyIndexError::new_err(text),
@@ -102,6 +107,18 @@ pub fn exception(error: Error) -> PyErr {
         Error::UnknownOperation { .. } => PyNotImplementedError::new_err(text),
         Error::File { .. } => PyOSError::new_err(text),
         _ => PyValueError::new_err(text),
+    }
+}
+
+/// The sentence with the line of the caller's code that cannot be recorded, and Python's names.
+fn recorded(text: &str, here: &str) -> String {
+    let text = text.replace("where_ instead of if", "extensor.where instead of if");
+    let line = Python::attach(|py| -> PyResult<Option<String>> {
+        py.import("extensor._exchange")?.call_method0("caller")?.extract()
+    });
+    match line {
+        Ok(Some(line)) => text.replace(here, &line),
+        _ => text.replace(&format!(" ({here})"), ""),
     }
 }
 

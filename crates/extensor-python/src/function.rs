@@ -90,7 +90,7 @@ pub fn value(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Value> {
         return Ok(Value::Text(dtype.get().0.name().into()));
     }
     if let Ok(key) = object.cast::<PyKey>() {
-        return Ok(Value::Int(key.get().0.seed().cast_signed()));
+        return Ok(Value::Key(key.get().0));
     }
     if let Ok(tensor) = object.cast::<PyTensor>() {
         let x = &tensor.get().0;

@@ -9,6 +9,7 @@ mod average;
 mod backward;
 mod buffers;
 mod check;
+mod compile;
 mod convert;
 mod create;
 mod curvature;
@@ -49,6 +50,8 @@ mod _core {
     use crate::backward::Backward;
     #[pymodule_export]
     use crate::check::{PyReport, check_grad, check_gradient, difference, numerical_gradient};
+    #[pymodule_export]
+    use crate::compile::{PyProgram, signature};
     #[pymodule_export]
     use crate::create::{arange, asarray, eye, full, linspace, shares_memory, tensor_of_bytes};
     #[pymodule_export]

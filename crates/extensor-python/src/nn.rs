@@ -148,7 +148,7 @@ pub fn init_truncated_normal(
     dtype: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<PyTensor> {
     let (shape, dtype) = (random::shape(shape)?, float(dtype)?);
-    init::truncated_normal(key.0, shape, mean, std, low, high, dtype).or_raise().map(PyTensor)
+    init::truncated_normal(key.0, shape, mean, std, low..=high, dtype).or_raise().map(PyTensor)
 }
 
 macro_rules! spread {

@@ -6,8 +6,10 @@
 use crate::autodiff::{list, tensors};
 use crate::error::{OrRaise, released};
 use crate::named::Named;
+use crate::tensor::PyTensor;
 use extensor::autodiff::{Path, Tree};
 use extensor::optim::{self, Groups};
+use extensor::{Tensor, ops};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -122,6 +124,37 @@ fn method(name: &str, lr: f64, settings: &Settings<'_, '_>) -> PyResult<Method> 
     })
 }
 
+/// A number that may be a tensor: an argument of a function that is recorded.
+enum Late<T> {
+    Number(T),
+    Tensor(Tensor),
+}
+
+impl<T> Late<T> {
+    fn of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Late<T>>
+    where
+        T: for<'b> FromPyObject<'b, 'py, Error: Into<PyErr>>,
+    {
+        match object.cast::<PyTensor>() {
+            Ok(tensor) => Ok(Late::Tensor(tensor.get().0.clone())),
+            Err(_) => object.extract().map(Late::Number).map_err(Into::into),
+        }
+    }
+}
+
+/// The norm of the gradients that a state knows.
+fn norm<T>(state: &optim::State<T>) -> extensor::Result<Option<Late<f64>>> {
+    let mut numbers = Vec::new();
+    state.numbers(&mut |x| numbers.push(x));
+    match numbers.pop() {
+        Some(norm) if norm.is_recorded() => {
+            let last = ops::slice(&norm, 0, 1i64, 2i64, 1)?;
+            Ok(Some(Late::Tensor(ops::reshape(&last, [0i64; 0])?)))
+        }
+        _ => Ok(state.grad_norm.map(Late::Number)),
+    }
+}
+
 #[pymethods]
 impl PyMethod {
     #[new]
@@ -148,7 +181,8 @@ impl PyMethod {
         Ok((state.slots().to_vec(), list(py, &slots)?))
     }
 
-    /// The parameters and the slots after a step, and the norm of the gradients if it was computed.
+    /// The parameters and the slots after a step, and the norm of the gradients if it was computed: a
+    /// number, or a tensor in a program that is being recorded, as the step is one then.
     #[allow(clippy::too_many_arguments, clippy::type_complexity)]
     fn update<'py>(
         &self,
@@ -156,11 +190,12 @@ impl PyMethod {
         names: Vec<String>,
         leaves: &Bound<'py, PyAny>,
         grads: &Bound<'py, PyAny>,
-        step: u64,
+        step: &Bound<'py, PyAny>,
         kinds: Vec<String>,
         slots: &Bound<'py, PyAny>,
-        lr: Option<f64>,
-    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>, Option<f64>)> {
+        lr: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>, Option<Bound<'py, PyAny>>)> {
+        let (step, lr) = (Late::<u64>::of(step)?, lr.map(Late::<f64>::of).transpose()?);
         let model = Named::of(names, leaves)?;
         let grads = model.with(tensors(grads)?);
         let slots = tensors(slots)?;
@@ -186,17 +221,33 @@ impl PyMethod {
                 }
                 Ok(())
             })?;
-            state.step = step;
-            let lr = lr.unwrap_or(self.0.learning_rate());
-            let (model, state) = self.0.update_with(lr, model, &grads, state)?;
+            match step {
+                Late::Number(step) => state.step = step,
+                Late::Tensor(step) => {
+                    let mut numbers = [step, extensor::tensor([0.0, 0.0])].into_iter();
+                    state.set_numbers(&mut || {
+                        Ok(numbers.next().unwrap_or_else(|| extensor::tensor(0)))
+                    })?;
+                }
+            }
+            let mut model = model;
+            match lr.unwrap_or(Late::Number(self.0.learning_rate())) {
+                Late::Number(lr) => self.0.advance(lr, &mut model, &grads, &mut state)?,
+                Late::Tensor(lr) => self.0.advance_at(&lr, &mut model, &grads, &mut state)?,
+            }
             let mut slots = Vec::new();
             state.visit(&Path::ROOT, &mut |_, x| {
                 slots.push(x.clone());
                 Ok(())
             })?;
-            Ok((model, slots, state.grad_norm))
+            Ok((model, slots, norm(&state)?))
         };
         let (model, slots, norm) = released(py, run)?;
+        let norm = match norm {
+            None => None,
+            Some(Late::Number(norm)) => Some(norm.into_pyobject(py)?.into_any()),
+            Some(Late::Tensor(norm)) => Some(Bound::new(py, PyTensor(norm))?.into_any()),
+        };
         Ok((list(py, model.leaves())?, list(py, &slots)?, norm))
     }
 }

@@ -4,7 +4,7 @@ use crate::dtype;
 use crate::error::{OrRaise, expect_memory};
 use crate::function::compute;
 use crate::tensor::PyTensor;
-use extensor::{DType, Key};
+use extensor::{DType, Error, Key};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -36,6 +36,12 @@ fn expect_objects(op: &'static str, count: u64) -> PyResult<()> {
     expect_memory(op, usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(64))
 }
 
+/// The seed of a key; an error if it has none yet, being the argument of a function that is recorded.
+fn seed(op: &'static str, key: Key) -> PyResult<u64> {
+    let at = std::panic::Location::caller();
+    if key.is_recorded() { Err(Error::Recorded { op, at }).or_raise() } else { Ok(key.seed()) }
+}
+
 #[pymethods]
 impl PyKey {
     /// The key of a seed.
@@ -55,8 +61,8 @@ impl PyKey {
 
     /// The number whose key this is.
     #[getter]
-    fn seed(&self) -> u64 {
-        self.0.seed()
+    fn seed(&self) -> PyResult<u64> {
+        seed("seed", self.0)
     }
 
     /// Keys for independent streams.
@@ -104,8 +110,13 @@ impl PyKey {
     }
 
     /// The numbers `0..count` in random order.
-    fn permutation(&self, count: u64) -> PyResult<PyTensor> {
+    fn permutation(&self, py: Python<'_>, count: u64) -> PyResult<PyTensor> {
         expect_objects("permutation", count)?;
+        if self.0.is_recorded() {
+            let drawn = || self.0.integers([count as usize], i64::MAX as u64);
+            let sorted = || extensor::ops::argsort(&drawn()?, 0, extensor::ops::Order::Ascending);
+            return compute(py, usize::MAX, sorted).map(PyTensor);
+        }
         let mut order: Vec<i64> = (0..i64::try_from(count).unwrap_or(0)).collect();
         let draws = self.0.integers([order.len()], i64::MAX as u64).or_raise()?;
         let draws = draws.to_vec::<i64>().or_raise()?;
@@ -115,15 +126,15 @@ impl PyKey {
     }
 
     fn __repr__(&self) -> String {
-        format!("Key({})", self.0.seed())
+        format!("{:?}", self.0)
     }
     fn __eq__(&self, other: &PyKey) -> bool {
         self.0 == other.0
     }
-    fn __hash__(&self) -> u64 {
-        self.0.seed()
+    fn __hash__(&self) -> PyResult<u64> {
+        seed("hash", self.0)
     }
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (u64,))> {
-        Ok((slf.get_type().into_any().unbind(), (slf.get().0.seed(),)))
+        Ok((slf.get_type().into_any().unbind(), (seed("pickle", slf.get().0)?,)))
     }
 }

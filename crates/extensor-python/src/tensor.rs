@@ -22,9 +22,20 @@ pub struct PyTensor(pub Tensor);
 
 type Binary = fn(&Tensor, &Tensor) -> extensor::Result<Tensor>;
 
-/// An error if the tensor is being differentiated: its gradient would be lost where it leaves.
+/// An error if the tensor is being differentiated, since its gradient would be lost where it leaves, or
+/// recorded, since it has no numbers yet.
 pub fn expect_plain(what: &'static str, x: &Tensor) -> PyResult<()> {
+    expect_numbers(what, x)?;
     if x.is_traced() { Err(extensor::Error::Traced { op: what }).or_raise() } else { Ok(()) }
+}
+
+/// An error if the tensor has no numbers yet.
+pub fn expect_numbers(what: &'static str, x: &Tensor) -> PyResult<()> {
+    let at = std::panic::Location::caller();
+    if x.is_recorded() {
+        return Err(extensor::Error::Recorded { op: what, at }).or_raise();
+    }
+    Ok(())
 }
 
 /// An error unless the device is the host, the only one there is.
@@ -148,6 +159,12 @@ impl PyTensor {
     #[getter]
     fn is_traced(&self) -> bool {
         self.0.is_traced()
+    }
+
+    /// Whether the tensor has no numbers yet, since a function of it is being compiled.
+    #[getter]
+    fn is_recorded(&self) -> bool {
+        self.0.is_recorded()
     }
 
     /// The transpose of a matrix.

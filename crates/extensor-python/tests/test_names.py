@@ -41,6 +41,24 @@ def test_a_hint_names_what_is_shown(name, said):
     assert said in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("unsqueeze", "it is called extensor.expand_dims here"),
+        ("view", "it is called extensor.reshape here"),
+        ("add_", "did you mean extensor.add?"),
+        ("backward", "extensor.grad differentiates functions"),
+        ("exp", "extensor.exp is a function"),
+    ],
+)
+def test_a_method_of_another_librarys_tensors_is_found(name, said):
+    x = ex.ones(2)
+    with pytest.raises(AttributeError, match="'extensor.Tensor' object has no attribute") as error:
+        getattr(x, name)
+    assert said in str(error.value)
+    assert not hasattr(x, name) and not hasattr(x, "__no_such_protocol__")
+
+
 def operations():
     return [op for op in ex.ops.CATALOGUE.values() if isinstance(op, ex.Operation)]
 

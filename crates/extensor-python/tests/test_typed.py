@@ -59,9 +59,11 @@ def test_mistakes_are_found(tmp_path):
         "y: int = ex.grad(ex.sum)(x)",
         "data.Loader(x, x, key=3)",
         "nn.Linear(ex.Key(1), 2, 3).weigth",
+        "ex.compile(lambda: x, limit='many')",
+        "ex.compile(len)(3)",
     ]
     source = tmp_path / "mistakes.py"
     source.write_text("\n".join(lines) + "\n")
     found = mypy("mypy", "--strict", "--cache-dir", tmp_path / "cache", source, cwd=tmp_path)
     wrong = {int(line.split(":")[1]) for line in found.stdout.splitlines() if "error:" in line}
-    assert wrong == set(range(4, 15)), found.stdout
+    assert wrong == set(range(4, 17)), found.stdout

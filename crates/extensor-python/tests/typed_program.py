@@ -135,6 +135,30 @@ def checks() -> None:
     ex.set_threads(ex.get_threads())
 
 
+@ex.compile
+def chain(x: ex.Tensor, power: int = 2) -> ex.Tensor:
+    """A function that is compiled."""
+    return ex.sum(ex.tanh(x) ** power)
+
+
+def compiled() -> None:
+    """Compiled functions."""
+    x = ex.asarray([1.0, 2.0])
+    value: ex.Tensor = chain(x, power=3)
+    few: ex.Compiled[..., ex.Tensor] = ex.compile(ex.grad(chain), limit=2)
+    slope: ex.Tensor = few(x)
+    optimizer = optim.AdamW(0.1)
+
+    @ex.compile(limit=4)
+    def step(model: ex.Tensor, state: optim.State, rate: ex.Tensor) -> tuple[ex.Tensor, optim.State]:
+        return optimizer.update(model, ex.grad(chain)(model), state, lr=rate)
+
+    x, state = step(x, optimizer.init(x), ex.asarray(0.1))
+    assert state.step == 1 and step.limit == 4 and step.cache_size == 1 and few.limit == 2
+    assert "tanh" in chain.explain() and "svg" in chain.graph() and value.ndim == 0 and slope.shape == (2,)
+    step.clear()
+
+
 def training(folder: str) -> None:
     """Data, a loop of one's own, the loop, measures, files."""
     a, b, c = ex.Key(1).split(3)
@@ -212,6 +236,7 @@ def main() -> None:
     tensors()
     derivatives()
     checks()
+    compiled()
     more_models()
     with tempfile.TemporaryDirectory() as folder:
         training(folder)

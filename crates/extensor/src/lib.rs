@@ -34,6 +34,7 @@
 //! | [`data`], [`train`] | data sets, batches; training with checkpoints, logs and resumption |
 //! | [`metrics`] | precision, recall, F, AUROC, confusion, perplexity |
 //! | [`precision`], [`gradients`] | mixed precision, loss scaling; clipping, accumulation |
+//! | [`compile`](mod@compile) | a function recorded once, then only run |
 //! | [`io`] | `.npy`, `.npz` and `.safetensors` files |
 //! | [`debug`], [`interrupt`] | where a NaN came from; stopping long work |
 //! | [`threads`], [`memory`], [`settings`] | what the machine is used for |

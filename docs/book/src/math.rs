@@ -58,7 +58,7 @@ pub fn typeset(page: &str) -> Result<String, String> {
 
 /// The formula with primes beside their letters: the sign is raised already, and as a superscript it would be twice.
 fn primes(mut mathml: String) -> String {
-    for prime in ["′", "″", "‴"] {
+    for prime in ["′", "″", "‴", "⁗"] {
         let raised = format!("<mo>{prime}</mo></msup>");
         while let Some(end) = mathml.find(&raised) {
             // What it is the superscript of begins where as many were opened as are closed up to here.

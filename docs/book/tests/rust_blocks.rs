@@ -75,7 +75,7 @@ mod given {
     pub use extensor::check::Options;
     pub use extensor::ops::*;
     pub use extensor::prelude::*;
-    pub use extensor::{autodiff, check, data, debug, gradients, io, metrics, nn, ops};
+    pub use extensor::{autodiff, check, compile, data, debug, gradients, io, metrics, nn, ops};
     pub use extensor::{optim, precision, threads, train};
 
     pub struct Given {

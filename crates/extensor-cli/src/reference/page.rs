@@ -86,6 +86,11 @@ pub fn text(plain: &str) -> String {
     made
 }
 
+/// Text whose clauses, which semicolons part, have a line each in a cell of a table.
+pub fn clauses(plain: &str) -> String {
+    plain.split("; ").map(text).collect::<Vec<_>>().join("<br>")
+}
+
 /// The first paragraph of a function's documentation. Links to other functions become those to their pages.
 fn summary(source: &Source) -> String {
     let lines = source.documentation.lines().map(str::trim);
@@ -210,7 +215,7 @@ fn edges(record: &'static Record, all: &[extensor::ops::samples::Sample]) -> Str
         }
     };
     row("domain", &text(record.domain));
-    row("conventions", &text(record.conventions).replace("; ", "<br>"));
+    row("conventions", &clauses(record.conventions));
     let dtypes = facts::dtypes(record, all);
     row("dtypes", &dtypes.iter().map(|d| format!("`{d}`")).collect::<Vec<_>>().join(" "));
     if record.inputs.len() > 1 {

@@ -1,7 +1,7 @@
 //! Pages over all operations: the index, sheets of a printed page for each family, and tables of
 //! derivatives, dtypes, costs and conventions.
 
-use super::page::text;
+use super::page::{clauses, text};
 use super::{facts, latex};
 use extensor::check::suite::samples;
 use extensor::ops::catalogue::CATALOGUE;
@@ -108,7 +108,7 @@ pub fn conventions() -> String {
     for record in
         CATALOGUE.iter().filter(|r| !r.conventions.is_empty() || r.domain != "all numbers")
     {
-        let said = text(record.conventions).replace("; ", "<br>");
+        let said = clauses(record.conventions);
         let _ = writeln!(page, "| {} | {} | {said} |", linked(record), text(record.domain));
     }
     page

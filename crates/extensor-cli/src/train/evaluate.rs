@@ -119,23 +119,15 @@ pub fn loss(model: &Network, batch: &Batch, mode: &Mode) -> Result<(Tensor, Meas
         _ => output.logits,
     };
     let loss = class_loss(&logits, &batch.targets, 0.0)?;
-    let (mut right, mut count) = (0usize, 0usize);
-    each_row(&stop_gradient(&logits), &batch.targets, |_, truth, logits| {
-        right += usize::from(judge_class(logits) == truth);
-        count += 1;
-    })?;
-    let accuracy = Tensor::scalar(right as f32 / count.max(1) as f32);
+    let accuracy = accuracy(&stop_gradient(&logits), &batch.targets)?;
     Ok((loss, Measured { metrics: vec![("accuracy", accuracy)], model: output.model }))
 }
 
-fn judge_class(logits: &[f32]) -> usize {
-    let mut best = 0;
-    for (i, x) in logits.iter().enumerate() {
-        if *x > logits[best] {
-            best = i;
-        }
-    }
-    best
+/// The share of rows whose largest logit is that of their class.
+fn accuracy(logits: &Tensor, targets: &Tensor) -> Result<Tensor> {
+    let right = logits.argmax(-1)?.equal(&cast(targets, DType::I64)?)?;
+    let count = right.len().max(1) as f32;
+    cast(&right, DType::F32)?.sum(..)?.divide(&Tensor::scalar(count))
 }
 
 /// How an accuracy and a loss are called for a task.

@@ -20,6 +20,7 @@ from ._autodiff import *  # noqa: E402, F403
 from ._curvature import *  # noqa: E402, F403
 from ._check import *  # noqa: E402, F403
 from ._close import *  # noqa: E402, F403
+from ._compile import *  # noqa: E402, F403
 from . import _methods  # noqa: E402
 
 # Imported when they are asked for first: whoever wants an array does not wait for them.
@@ -39,9 +40,12 @@ def __getattr__(name: str) -> object:
         import importlib
 
         return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_meant(name)}")
+
+
+def _meant(name: str) -> str:
     hint = _ELSEWHERE.get(name) or _hints.hint(name, __dir__(), "extensor.")
-    hint = f"; {hint}" if hint else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+    return f"; {hint}" if hint else ""
 
 
 # Where people from other libraries find what they look for.
@@ -56,8 +60,9 @@ _ELSEWHERE = {
     "transpose": "extensor.permute_dims moves axes",
     "no_grad": "nothing is differentiated outside extensor.grad; extensor.stop_gradient ends it",
     "detach": "extensor.stop_gradient ends differentiation",
+    "backward": "extensor.grad differentiates functions",
     "vmap": "operations take any number of leading axes",
-    "jit": "there is nothing to compile",
+    "jit": "extensor.compile records a function and then only runs what it recorded",
 }
 
 

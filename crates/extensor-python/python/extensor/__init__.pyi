@@ -111,6 +111,8 @@ from ._check import check_grad as check_grad
 from ._check import check_gradient as check_gradient
 from ._check import numerical_gradient as numerical_gradient
 from ._close import assert_close as assert_close
+from ._compile import Compiled as Compiled
+from ._compile import compile as compile
 from ._core import BackwardOperation as BackwardOperation
 from ._core import DType as DType
 from ._core import Key as Key

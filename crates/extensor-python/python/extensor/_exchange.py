@@ -1,4 +1,4 @@
-"""Small things that Rust asks of Python: signatures, and a holder of NumPy's array interface.
+"""Small things that Rust asks of Python: signatures, the caller's line, a holder of NumPy's interface.
 
 It must not know what tensors are.
 """
@@ -9,7 +9,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import inspect
 
-__all__ = ["Holder", "signature"]
+__all__ = ["Holder", "caller", "signature"]
+
+
+def caller() -> str | None:
+    """The line of the program that has called the package: `step.py, line 7: if loss > 0:`."""
+    import linecache
+    import os
+    import sys
+
+    package = os.path.dirname(__file__) + os.sep
+    frame = sys._getframe()
+    while frame.f_code.co_filename.startswith(package):
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    code = frame.f_code.co_filename
+    line = linecache.getline(code, frame.f_lineno).strip()
+    return f"{os.path.basename(code)}, line {frame.f_lineno}" + (f": {line}" if line else "")
 
 
 class Holder:

@@ -118,6 +118,19 @@ def _ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) 
     return getattr(ufunc, method)(*arrays, **options)
 
 
+def _missing(self: Tensor, name: str) -> Any:
+    """Only asked for what is not there: the error says which function is meant by another library's method."""
+    import extensor
+
+    package: Any = extensor
+    meant = ""
+    # What libraries ask each other for begins with an underscore, and is asked for often.
+    if not name.startswith("_"):
+        here = name in dir(package)
+        meant = f"; extensor.{name} is a function" if here else package._meant(name)
+    raise AttributeError(f"'extensor.Tensor' object has no attribute {name!r}{meant}", name=name, obj=self)
+
+
 _METHODS: dict[str, Any] = dict(
     [
         _reduction("sum", typed=True), _reduction("prod", typed=True), _reduction("mean"), _reduction("max"),
@@ -125,7 +138,7 @@ _METHODS: dict[str, Any] = dict(
         _position("argmax"), _position("argmin"),
     ],
     reshape=_reshape, astype=_astype, flatten=_flatten, ravel=_flatten, squeeze=_squeeze, transpose=_permute,
-    clip=_clip, __array_ufunc__=_ufunc,
+    clip=_clip, __array_ufunc__=_ufunc, __getattr__=_missing,
 )
 
 for _name, _function in _METHODS.items():

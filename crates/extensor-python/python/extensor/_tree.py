@@ -4,11 +4,12 @@ A tree is taken apart into its leaves (the tensors) and a structure, and put tog
 structure and other leaves. It must not know what is done with the leaves.
 """
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from . import _core
-from ._core import Tensor
+from ._core import Key, Tensor
 
 __all__ = ["flatten", "unflatten", "map", "leaves", "named_leaves", "Structure"]
 
@@ -17,6 +18,10 @@ T = TypeVar("T")
 
 class _LEAF:
     """The kind of a leaf."""
+
+
+class _ITEM:
+    """The kind of a leaf whose place holds a Python number, not a tensor."""
 
 
 class Structure:
@@ -50,7 +55,7 @@ class Structure:
         return names
 
     def __repr__(self) -> str:
-        if self.kind is _LEAF:
+        if self.kind is _LEAF or self.kind is _ITEM:
             return "*"
         if self.kind is None:
             return repr(self.data)
@@ -65,6 +70,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 _STAR = Structure(_LEAF, None, ())
+_NUMBER = Structure(_ITEM, None, ())
 
 
 def _is_array(x: Any) -> bool:
@@ -89,6 +95,13 @@ def is_static(x: Any, name: str) -> bool:
     return field is not None and bool(field.metadata.get("static"))
 
 
+def live_fields(x: Any) -> Sequence[str]:
+    """The names of an object's numbers that change from call to call, such as the steps that an
+    optimiser has made: to a compiled function they are leaves, to everybody else Python numbers."""
+    found: Sequence[str] = getattr(type(x), "__tree_live__", ())
+    return found
+
+
 def flatten(tree: Any, *, floats: bool = True, buffers: bool = True) -> tuple[list[Tensor], Structure]:
     """The leaves of a tree and its structure.
 
@@ -97,25 +110,33 @@ def flatten(tree: Any, *, floats: bool = True, buffers: bool = True) -> tuple[li
     `buffers=False` the buffers of modules are part of the structure too.
     """
     found: list[Tensor] = []
-    return found, _flatten(tree, found, floats, buffers, 0)
+    return found, _flatten(tree, found, floats, buffers, False, 0)
 
 
-def _flatten(x: Any, found: list[Tensor], floats: bool, buffers: bool, depth: int) -> Structure:
-    if isinstance(x, Tensor):
+def flatten_live(tree: Any) -> tuple[list[Any], Structure]:
+    """All that may change from call to call of a compiled function, and the structure: tensors, keys, and
+    the numbers that objects call live, as tensors (which `unflatten` makes numbers again, if they were
+    tensors already)."""
+    found: list[Any] = []
+    return found, _flatten(tree, found, False, True, True, 0)
+
+
+def _flatten(x: Any, found: list[Any], floats: bool, buffers: bool, live: bool, depth: int) -> Structure:
+    if isinstance(x, Tensor) or (live and isinstance(x, Key)):
         found.append(x)
         return _STAR
     if depth > 200:
         raise ValueError("a tree is nested more than 200 deep, or contains itself")
     kind = type(x)
     if kind is list or kind is tuple:
-        parts = [_flatten(v, found, floats, buffers, depth + 1) for v in x]
+        parts = [_flatten(v, found, floats, buffers, live, depth + 1) for v in x]
         return Structure(kind, len(parts), parts)
     if isinstance(x, dict):
         keys = list(x)
-        parts = [_flatten(x[k], found, floats, buffers, depth + 1) for k in keys]
+        parts = [_flatten(x[k], found, floats, buffers, live, depth + 1) for k in keys]
         return Structure(kind, keys, parts)
     if isinstance(x, tuple) and hasattr(x, "_fields"):
-        parts = [_flatten(v, found, floats, buffers, depth + 1) for v in x]
+        parts = [_flatten(v, found, floats, buffers, live, depth + 1) for v in x]
         return Structure(kind, x._fields, parts)
     names = fields(x)
     if names is not None:
@@ -128,9 +149,12 @@ def _flatten(x: Any, found: list[Tensor], floats: bool, buffers: bool, depth: in
             if name in static or name in held or is_static(x, name):
                 data[name] = value
                 continue
-            part = _flatten(value, found, False, buffers, depth + 1)
+            part = _flatten(value, found, False, buffers, live, depth + 1)
             moving.append(name)
             parts.append(part)
+        for name in live_fields(x) if live else ():
+            moving.append(name)
+            parts.append(_flatten_number(getattr(x, name), found))
         return Structure(kind, (moving, data, x), parts)
     if floats and kind is float:
         found.append(_core.asarray(x))
@@ -139,6 +163,26 @@ def _flatten(x: Any, found: list[Tensor], floats: bool, buffers: bool, depth: in
         found.append(_core.asarray(x))
         return _STAR
     return Structure(None, x, ())
+
+
+def _flatten_number(x: Any, found: list[Any]) -> Structure:
+    found.append(tensor_of_number(x))
+    return _NUMBER if isinstance(x, Tensor) else _STAR
+
+
+#: Stands for no number where there may be one: a NaN that no arithmetic makes.
+_NO_NUMBER = struct.unpack("<d", b"\x4e\x6f\x6e\x65\x00\x00\xf8\x7f")[0]
+
+
+def tensor_of_number(x: Any) -> Tensor:
+    """A number as a tensor; None is one too."""
+    return _core.asarray(_NO_NUMBER if x is None else x)
+
+
+def _number_of_tensor(x: Tensor) -> Any:
+    found = x.item()
+    nothing = isinstance(found, float) and struct.pack("<d", found) == struct.pack("<d", _NO_NUMBER)
+    return None if nothing else found
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
@@ -151,11 +195,12 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
 
 
 def _unflatten(s: Structure, leaves: Iterator[Any]) -> Any:
-    if s.kind is _LEAF:
+    if s.kind is _LEAF or s.kind is _ITEM:
         try:
-            return next(leaves)
+            leaf = next(leaves)
         except StopIteration:
             raise ValueError("there are fewer leaves than the structure has places") from None
+        return _number_of_tensor(leaf) if s.kind is _ITEM else leaf
     if s.kind is None:
         return s.data
     parts = [_unflatten(part, leaves) for part in s.parts]
@@ -173,11 +218,11 @@ def _unflatten(s: Structure, leaves: Iterator[Any]) -> Any:
         return s.kind(*parts)
     moving, _, original = s.data
     made = object.__new__(s.kind)
-    if hasattr(original, "__dict__"):
-        for name, value in original.__dict__.items():
-            object.__setattr__(made, name, value)
+    own: dict[str, Any] = getattr(made, "__dict__", {})
+    own.update(getattr(original, "__dict__", {}))
     for name in fields(original) or ():
-        object.__setattr__(made, name, getattr(original, name))
+        if name not in own:
+            object.__setattr__(made, name, getattr(original, name))
     for name, part in zip(moving, parts):
         object.__setattr__(made, name, part)
     return made
@@ -209,17 +254,19 @@ def named_leaves(tree: Any, *, buffers: bool = True) -> dict[str, Tensor]:
 
 
 def _names(s: Structure, prefix: str, names: list[str]) -> None:
-    if s.kind is _LEAF:
+    if s.kind is _LEAF or s.kind is _ITEM:
         names.append(prefix[:-1])
         return
     if s.kind is None:
         return
-    keys: Iterable[Any]
-    if s.kind is list or s.kind is tuple:
-        keys = range(len(s.parts))
-    elif issubclass(s.kind, dict) or issubclass(s.kind, tuple):
-        keys = s.data
-    else:
-        keys = s.data[0]
-    for key, part in zip(keys, s.parts):
+    for key, part in zip(part_names(s), s.parts):
         _names(part, f"{prefix}{key}.", names)
+
+
+def part_names(s: Structure) -> Iterable[Any]:
+    """What the parts of a structure that is neither a leaf nor a value are called."""
+    assert s.kind is not None
+    if s.kind is list or s.kind is tuple:
+        return range(len(s.parts))
+    names: Iterable[Any] = s.data if issubclass(s.kind, (dict, tuple)) else s.data[0]
+    return names

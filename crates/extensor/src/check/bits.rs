@@ -34,21 +34,20 @@ pub fn bit_difference(got: &Tensor, want: &Tensor) -> Option<String> {
     }
     let size = got.dtype().size();
     let (x, y) = (got.to_f64_vec(), want.to_f64_vec());
-    let bytes = |all: &[u8], i: usize| all[i * size..(i + 1) * size].to_vec();
-    let differs = |&i: &usize| bytes(&a, i) != bytes(&b, i) && !(x[i].is_nan() && y[i].is_nan());
-    let at = (0..x.len()).find(differs)?;
-    let count = (at..x.len()).filter(differs).count();
-    let index = unravel(at, got.shape());
+    let at = |i: usize| i * size..(i + 1) * size;
+    let differs = |&i: &usize| a[at(i)] != b[at(i)] && !(x[i].is_nan() && y[i].is_nan());
+    let first = (0..x.len()).find(differs)?;
+    let count = (first..x.len()).filter(differs).count();
+    let index = unravel(first, got.shape());
     let word = |all: &[u8]| -> String {
-        let digits = bytes(all, at).into_iter().rev().map(|byte| format!("{byte:02x}"));
-        digits.collect()
+        all[at(first)].iter().rev().map(|byte| format!("{byte:02x}")).collect()
     };
     Some(format!(
         "{count} of {} elements differ, the first at {index:?}: {:?} (0x{}) is not {:?} (0x{})",
         x.len(),
-        x[at],
+        x[first],
         word(&a),
-        y[at],
+        y[first],
         word(&b),
     ))
 }

@@ -6,7 +6,9 @@ use crate::DType;
 use crate::exec::Kind;
 use extensor_kernels::fused::fold::Fold;
 use extensor_kernels::program::{Binary, Compare, Instruction, Program as Formula, Unary};
+use std::cmp::Reverse;
 use std::fmt;
+use std::time::Duration;
 
 /// Formulas of more characters are not written out.
 const LONG: usize = 300;
@@ -28,6 +30,24 @@ impl Program {
             bytes(self.arena),
             bytes(made),
         )
+    }
+}
+
+impl Program {
+    /// The kernels, those that took longest first.
+    pub fn profile(&self, took: &[Duration]) -> String {
+        let total: Duration = took.iter().sum();
+        let mut order: Vec<usize> = (0..self.steps.len()).collect();
+        order.sort_by_key(|&k| Reverse(took[k]));
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        let mut text = format!("{}; {:.1} µs in all\n", self.head(), micros(total));
+        for k in order {
+            let (time, step) = (micros(took[k]), &self.steps[k]);
+            let (reads, writes) = step.traffic();
+            let moved = bytes(reads + writes);
+            text += &format!("{time:10.1} µs {k:4}  {step}  [{moved}]\n");
+        }
+        text
     }
 }
 

@@ -5,6 +5,7 @@
 //! memory that was planned before, and give the bits that the function itself gives. This module must
 //! not know operations or derivatives.
 
+mod again;
 mod explain;
 mod fuse;
 mod graph;
@@ -15,7 +16,7 @@ mod signature;
 
 use plan::Program;
 pub(crate) use record::{Recording, Symbolic};
-use run::Argument;
+use run::{Argument, Arguments};
 use signature::Signature;
 
 use crate::autodiff::{Path, leaves, map};
@@ -27,6 +28,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 /// A function that is recorded at its first call for arguments of some structure, shapes and dtypes, and
 /// then only run: the same results, bit for bit, in memory that was planned before.
@@ -160,15 +162,7 @@ where
             return (self.f)(argument);
         }
         let entry = self.entry(argument, &given, &numbers)?;
-        let mut arguments: SmallVec<[Argument<'_>; 16]> = SmallVec::new();
-        for x in given {
-            arguments.push(match x.is_contiguous() {
-                true => Argument::Lent(x),
-                false => Argument::Own(x.contiguous()?),
-            });
-        }
-        arguments.extend(numbers.into_iter().map(Argument::Own));
-        entry.run(arguments)
+        entry.run(lent(&given, &numbers)?, None)
     }
 
     /// The same for an argument that nobody needs any more: what replaces a tensor of it (a parameter
@@ -180,7 +174,7 @@ where
             return (self.f)(&argument);
         }
         let entry = self.entry(&argument, &given, &numbers)?;
-        let mut arguments: SmallVec<[Argument<'_>; 16]> = SmallVec::new();
+        let mut arguments = Arguments::new();
         let nothing = Tensor::none();
         argument.visit_mut(&Path::ROOT, &mut |_, x| {
             let x = std::mem::replace(x, nothing.clone());
@@ -189,7 +183,7 @@ where
         })?;
         drop(argument);
         arguments.extend(numbers.into_iter().map(Argument::Own));
-        entry.run(arguments)
+        entry.run(arguments, None)
     }
 
     /// How many times the function has been recorded.
@@ -220,6 +214,28 @@ where
     /// ```
     pub fn explain(&self) -> String {
         self.known().iter().map(|entry| entry.program.to_string()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// What [`explain`](Compiled::explain) says of the program for this argument, the kernels that take
+    /// longest first, each with the least time that it took in so many runs.
+    ///
+    /// ```
+    /// use extensor::compile::compile;
+    /// use extensor::prelude::*;
+    /// let f = compile(|x: &Tensor| x.matmul(x)?.tanh()?.matmul(x));
+    /// let text = f.profile(&Tensor::ones([64, 64], DType::F32)?, 10)?;
+    /// assert!(text.contains(" µs ") && text.contains("tanh(a)"), "{text}");
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    pub fn profile(&self, argument: &A, runs: usize) -> Result<String> {
+        let (given, numbers) = (leaves(argument), numbers(argument));
+        given.iter().copied().chain(&numbers).try_for_each(|x| x.plain("profile").map(drop))?;
+        let entry = self.entry(argument, &given, &numbers)?;
+        let mut took = vec![Duration::MAX; entry.program.steps.len()];
+        for _ in 0..runs.max(1) {
+            entry.run(lent(&given, &numbers)?, Some(&mut took))?;
+        }
+        Ok(entry.program.profile(&took))
     }
 
     /// The program that was used last, drawn: an SVG with a box for each kernel and a line for each value
@@ -280,14 +296,15 @@ where
 }
 
 impl<B: Tree> Entry<B> {
-    fn run(&self, arguments: SmallVec<[Argument<'_>; 16]>) -> Result<B> {
+    /// The results for these arguments; how long each kernel took, if that is asked for.
+    fn run(&self, arguments: Arguments<'_>, took: Option<&mut [Duration]>) -> Result<B> {
         let results = match self.arena.try_lock() {
-            Ok(mut arena) => self.run_in(arguments, &mut arena)?,
+            Ok(mut arena) => self.run_in(arguments, &mut arena, took)?,
             Err(TryLockError::Poisoned(arena)) => {
-                self.run_in(arguments, &mut arena.into_inner())?
+                self.run_in(arguments, &mut arena.into_inner(), took)?
             }
             // Another thread runs it: memory of our own.
-            Err(TryLockError::WouldBlock) => self.run_in(arguments, &mut None)?,
+            Err(TryLockError::WouldBlock) => self.run_in(arguments, &mut None, took)?,
         };
         let mut results = results.into_iter();
         let mut next = || results.next().unwrap_or_else(|| unreachable!("a result for each leaf"));
@@ -298,15 +315,29 @@ impl<B: Tree> Entry<B> {
 
     fn run_in(
         &self,
-        arguments: SmallVec<[Argument<'_>; 16]>,
+        arguments: Arguments<'_>,
         arena: &mut Option<Arena>,
+        took: Option<&mut [Duration]>,
     ) -> Result<SmallVec<[Tensor; 8]>> {
         let arena = match arena {
             Some(arena) => arena,
             none => none.insert(self.program.memory()?),
         };
-        self.program.run(arguments, arena)
+        self.program.run(arguments, arena, took)
     }
+}
+
+/// Arguments that stay the caller's.
+fn lent<'a>(given: &[&'a Tensor], numbers: &[Tensor]) -> Result<Arguments<'a>> {
+    let mut arguments = Arguments::new();
+    for x in given {
+        arguments.push(match x.is_contiguous() {
+            true => Argument::Lent(x),
+            false => Argument::Own(x.contiguous()?),
+        });
+    }
+    arguments.extend(numbers.iter().map(|x| Argument::Own(x.clone())));
+    Ok(arguments)
 }
 
 /// The numbers of a tree that are no tensors.

@@ -2,6 +2,7 @@
 //!
 //! It must not know what the kernels do, only what they read, write and replace.
 
+use super::again::again;
 use super::fuse;
 use super::record::{Operand, Recorded, Source, Tape};
 use crate::ops::operation::Spec;
@@ -9,6 +10,9 @@ use crate::tensor::Layout;
 use crate::{DType, Tensor};
 use extensor_kernels::arena::Arena;
 use std::ops::Range;
+
+/// Which part of the memory is worth computing something again.
+const WORTH: usize = 16;
 
 /// A program that can be run.
 pub(crate) struct Program {
@@ -70,12 +74,19 @@ enum Place {
 impl Program {
     /// A plan for what was recorded: of so many arguments these results.
     pub fn new(tape: Tape, arguments: usize, mut results: Vec<Operand>) -> Program {
-        let Tape { values, calls, constants, .. } = tape;
+        let Tape { mut values, calls, constants, .. } = tape;
         let calls = fuse::once(calls, &values, &mut results);
         let results = &results[..];
         let calls = needed(calls, values.len(), results);
-        let calls = fuse::kernels(calls, &values, &constants, results);
-        let (places, made, arena) = places(&values, &calls, arguments, results);
+        let mut calls = fuse::kernels(calls, &values, &constants, results);
+        let mut plan = places(&values, &calls, arguments, results);
+        // What is cheap is computed again where that saves memory.
+        let (more, others) = again(&calls, &values, results);
+        let other = places(&others, &more, arguments, results);
+        if other.2 < plan.2 - plan.2 / WORTH {
+            (calls, values, plan) = (more, others, other);
+        }
+        let (places, made, arena) = plan;
         let donors = donors(&values, &calls, &places, results, made.len());
         let made = made.into_iter().zip(donors).collect();
         let from = |source: Source| match source {

@@ -34,6 +34,7 @@ pub(crate) struct Tape {
 }
 
 /// A kernel's call.
+#[derive(Clone)]
 pub(crate) struct Recorded {
     /// Whose errors it gives.
     pub op: &'static str,

@@ -7,6 +7,7 @@ use crate::tensor::{Layout, Storage};
 use crate::{Error, Result, Tensor};
 use extensor_kernels::arena::Arena;
 use smallvec::SmallVec;
+use std::time::{Duration, Instant};
 
 impl Program {
     /// Memory for a run.
@@ -15,11 +16,13 @@ impl Program {
         Arena::new(bytes).ok_or(Error::OutOfMemory { op: "compile", bytes })
     }
 
-    /// The results for these arguments, which lie in row-major order.
+    /// The results for these arguments, which lie in row-major order. How long each kernel took is noted
+    /// where it is less than what is there.
     pub fn run(
         &self,
-        mut arguments: SmallVec<[Argument<'_>; 16]>,
+        mut arguments: Arguments<'_>,
         arena: &mut Arena,
+        mut took: Option<&mut [Duration]>,
     ) -> Result<SmallVec<[Tensor; 8]>> {
         let mut made: SmallVec<[Storage; 8]> = SmallVec::new();
         for (k, (spec, donor)) in self.made.iter().enumerate() {
@@ -29,8 +32,12 @@ impl Program {
                 None => room("compile", spec)?,
             });
         }
-        for step in &self.steps {
+        for (k, step) in self.steps.iter().enumerate() {
+            let start = took.is_some().then(Instant::now);
             stoppable(step.call.op, || step.run(self, &arguments, &mut made, arena))?;
+            if let (Some(start), Some(took)) = (start, &mut took) {
+                took[k] = took[k].min(start.elapsed());
+            }
         }
         let made: SmallVec<[Tensor; 8]> = made
             .into_iter()
@@ -54,6 +61,9 @@ impl Program {
         Ok(self.results.iter().map(result).collect())
     }
 }
+
+/// The arguments of a run.
+pub(crate) type Arguments<'a> = SmallVec<[Argument<'a>; 16]>;
 
 /// An argument of a run.
 pub(crate) enum Argument<'a> {

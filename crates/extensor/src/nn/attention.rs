@@ -14,12 +14,15 @@ use crate::{DType, Error, Key, Result, Tensor, Tree, ops};
 /// way round).
 ///
 /// ```
-/// use extensor::{DType, Key, nn::MultiHeadAttention};
+/// use extensor::{DType, Key, nn::MultiHeadAttention, ops::AttentionOptions};
 /// let [a, b, c] = Key::new(1).split();
 /// let layer = MultiHeadAttention::new(a, 8, 2)?;
 /// let (x, memory) = (b.normal([3, 5, 8], DType::F32)?, c.normal([3, 7, 8], DType::F32)?);
-/// assert_eq!(layer.forward(&x, true)?.shape(), [3, 5, 8]);
-/// assert_eq!(layer.attend(&x, &memory, &memory, None, false)?.shape(), [3, 5, 8]);
+/// assert_eq!(x.apply(&layer)?.shape(), [3, 5, 8]);
+/// let causal = AttentionOptions::new().causal(true);
+/// assert_eq!(layer.attend(&x, &x, &x, causal)?.shape(), [3, 5, 8]);
+/// let all = AttentionOptions::new();
+/// assert_eq!(layer.attend(&x, &memory, &memory, all)?.shape(), [3, 5, 8]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[derive(Tree, Clone, Debug)]
@@ -55,24 +58,22 @@ impl MultiHeadAttention {
         Ok(MultiHeadAttention { in_proj_weight, in_proj_bias, out_proj, heads })
     }
 
-    /// Self-attention: every vector of `x` looks at all of them, or with `causal` at those up to
-    /// itself.
+    /// Self-attention: every vector of `x` looks at all of them.
     #[track_caller]
-    pub fn forward(&self, x: &Tensor, causal: bool) -> Result<Tensor> {
-        self.attend(x, x, x, None, causal)
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.attend(x, x, x, AttentionOptions::new())
     }
 
-    /// Attention of `query`, `[batch, T, size]`, to `key` and `value`, `[batch, S, size]`, where
-    /// `mask`, broadcast to `[batch, heads, T, S]`, is true, and with `causal` up to the query's own
-    /// position.
+    /// Attention of `query`, `[batch, T, size]`, to `key` and `value`, `[batch, S, size]`, where the
+    /// `mask` of the options, broadcast to `[batch, heads, T, S]`, is true, and with `causal` up to
+    /// the query's own position.
     #[track_caller]
     pub fn attend(
         &self,
         query: &Tensor,
         key: &Tensor,
         value: &Tensor,
-        mask: Option<&Tensor>,
-        causal: bool,
+        options: AttentionOptions<'_>,
     ) -> Result<Tensor> {
         let size = self.in_proj_weight.shape().last().copied().unwrap_or(0);
         for (argument, x) in [("query", query), ("key", key), ("value", value)] {
@@ -97,12 +98,7 @@ impl MultiHeadAttention {
             }
         }
         let [q, k, v] = [&heads[0], &heads[1], &heads[2]];
-        let found = ops::scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            AttentionOptions::new().mask(mask).causal(causal),
-        )?;
+        let found = ops::scaled_dot_product_attention(q, k, v, options)?;
         let joined = ops::transpose(&found, [0, 2, 1, 3])?;
         self.out_proj.forward(&ops::reshape(&joined, query.shape())?)
     }

@@ -5,6 +5,7 @@
 use super::bad;
 use crate::tensor::with_room;
 use crate::{DType, Error, Key, Result, Shape, Tensor, ops};
+use std::ops::RangeInclusive;
 
 /// How many numbers one output of a weight of this shape is made of, and how many outputs one input
 /// goes into: `(in·kernel, out·kernel)` for `[out, in, kernel…]`.
@@ -271,14 +272,14 @@ fn inner(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Normally distributed with this mean and standard deviation, but never outside `low..=high`: what
-/// falls outside is drawn again.
+/// Normally distributed with this mean and standard deviation, but never outside `range`: what falls
+/// outside is drawn again.
 ///
-/// The interval must come within three standard deviations of the mean.
+/// The range must come within three standard deviations of the mean.
 ///
 /// ```
 /// use extensor::{DType, Key, nn::init};
-/// let weight = init::truncated_normal(Key::new(1), [100], 0.0, 1.0, -2.0, 2.0, DType::F64)?;
+/// let weight = init::truncated_normal(Key::new(1), [100], 0.0, 1.0, -2.0..=2.0, DType::F64)?;
 /// assert!(weight.to_vec::<f64>()?.iter().all(|w| w.abs() <= 2.0));
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -287,11 +288,11 @@ pub fn truncated_normal(
     shape: impl Into<Shape>,
     mean: f64,
     std: f64,
-    low: f64,
-    high: f64,
+    range: RangeInclusive<f64>,
     dtype: DType,
 ) -> Result<Tensor> {
     let (op, shape) = ("truncated_normal", shape.into());
+    let (low, high) = range.into_inner();
     dtype.expect_float(op, "the result")?;
     expect_spread(op, "std", std)?;
     let bounded = low <= high && low < f64::INFINITY && high > f64::NEG_INFINITY;

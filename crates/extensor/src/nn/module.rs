@@ -56,6 +56,7 @@ modules!(
     LayerNorm,
     RMSNorm,
     GroupNorm,
+    MultiHeadAttention,
     Activation,
     MaxPool2d,
     AvgPool2d,

@@ -120,7 +120,7 @@ impl Layer {
             Layer::LayerNorm(layer) => layer.forward(x),
             Layer::RMSNorm(layer) => layer.forward(x),
             Layer::GroupNorm(layer) => layer.forward(x),
-            Layer::MultiHeadAttention(layer) => layer.forward(x, false),
+            Layer::MultiHeadAttention(layer) => layer.forward(x),
             Layer::Activation(layer) => layer.forward(x),
             Layer::Dropout(layer) => layer.forward(x, mode),
             Layer::MaxPool2d(layer) => layer.forward(x),

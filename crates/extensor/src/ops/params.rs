@@ -21,6 +21,8 @@ pub enum Value {
     Pairs(Vec<(i64, i64)>),
     /// A word.
     Text(String),
+    /// What names a stream of random numbers.
+    Key(Key),
 }
 
 impl fmt::Display for Value {
@@ -33,6 +35,7 @@ impl fmt::Display for Value {
             Value::Ints(v) => write!(f, "{v:?}"),
             Value::Pairs(v) => write!(f, "{v:?}"),
             Value::Text(v) => write!(f, "{v:?}"),
+            Value::Key(v) => write!(f, "{v:?}"),
         }
     }
 }
@@ -57,6 +60,7 @@ value_from! {
     &[i64] => |v: &[i64]| Value::Ints(v.to_vec()),
     Vec<(i64, i64)> => Value::Pairs,
     &str => |v: &str| Value::Text(v.to_string()),
+    Key => Value::Key,
 }
 
 impl<const N: usize> From<[i64; N]> for Value {
@@ -285,7 +289,10 @@ impl Params {
 
     /// A random key, by its number; it must be given.
     pub fn key(&self, op: &'static str, name: &'static str) -> Result<Key> {
-        self.int(op, name).map(|seed| Key::new(seed.cast_unsigned()))
+        match self.get(name) {
+            Value::Key(key) => Ok(*key),
+            _ => self.int(op, name).map(|seed| Key::new(seed.cast_unsigned())),
+        }
     }
 
     /// A dtype by its name.

@@ -69,6 +69,11 @@ impl Key {
         }
     }
 
+    /// Whether the key has no seed yet, since a function of it is being compiled.
+    pub fn is_recorded(self) -> bool {
+        self.recording != 0
+    }
+
     /// `N` keys for independent streams.
     pub fn split<const N: usize>(self) -> [Key; N] {
         std::array::from_fn(|i| self.fold_in(i as u64))

@@ -196,7 +196,7 @@ fn bad_shapes_are_errors_that_name_the_operation() {
         ("embedding: ", message(Embedding::new(key(), 4, 2).unwrap().forward(&x).unwrap_err())),
         (
             "multi_head_attention: query has shape [2, 3], expected [batch, length, 4]",
-            message(MultiHeadAttention::new(key(), 4, 2).unwrap().forward(&x, false).unwrap_err()),
+            message(MultiHeadAttention::new(key(), 4, 2).unwrap().forward(&x).unwrap_err()),
         ),
         ("maxpool2d: ", message(MaxPool2d::new(2).forward(&x).unwrap_err())),
         ("avgpool2d: ", message(AvgPool2d::new(0).forward(&images).unwrap_err())),

@@ -4,7 +4,7 @@ use super::values::{filled, inputs, tokens};
 use extensor::autodiff::named_leaves;
 use extensor::nn::models::{Gpt, GptConfig, LeNet5, Mlp, ResNet};
 use extensor::nn::*;
-use extensor::ops::{ConvOptions, multiply, stack};
+use extensor::ops::{AttentionOptions, ConvOptions, multiply, stack};
 use extensor::{Key, Result, Tensor, Tree, tensor};
 use serde_json::Value;
 
@@ -102,12 +102,14 @@ fn running_statistics_of_a_batch_are_pytorchs_after_each_of_three_steps() {
 fn attention_is_pytorchs() {
     let (q, kv) = (inputs(0, &[2, 5, 8]), inputs(1, &[2, 7, 8]));
     let layer = filled(MultiHeadAttention::new(key(), 8, 2));
-    assert_same("self attention", &layer, layer.forward(&q, false));
-    assert_same("causal attention", &layer, layer.forward(&q, true));
+    assert_same("self attention", &layer, layer.forward(&q));
+    let causal = AttentionOptions::new().causal(true);
+    assert_same("causal attention", &layer, layer.attend(&q, &q, &q, causal));
     let near = (0..5i64).flat_map(|i| (0..7i64).map(move |j| (i - j).abs() <= 2));
     let mask = Tensor::from_vec(near.collect(), [5, 7]).unwrap();
     let values = multiply(&kv, &tensor(0.5)).unwrap();
-    assert_same("cross attention", &layer, layer.attend(&q, &kv, &values, Some(&mask), false));
+    let masked = AttentionOptions::new().mask(&mask);
+    assert_same("cross attention", &layer, layer.attend(&q, &kv, &values, masked));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::values::{filled, inputs, tokens};
 use extensor::check::{Options, assert_grad};
 use extensor::nn::models::{Gpt, GptConfig, LeNet5, Mlp, ResNet};
 use extensor::nn::*;
-use extensor::ops::ConvOptions;
+use extensor::ops::{AttentionOptions, ConvOptions};
 use extensor::{Key, Result, Tensor, Tree};
 
 fn key() -> Key {
@@ -59,13 +59,13 @@ fn the_gradients_of_normalisations_are_right() {
 #[test]
 fn the_gradients_of_attention_are_right() {
     let layer = || MultiHeadAttention::new(key(), 6, 2);
-    for causal in [false, true] {
-        let attend = |layer: &MultiHeadAttention, x: &Tensor| layer.forward(x, causal);
-        check("MultiHeadAttention", layer(), inputs(0, &[2, 4, 6]), attend);
-    }
+    check("MultiHeadAttention", layer(), inputs(0, &[2, 4, 6]), MultiHeadAttention::forward);
+    let causal = AttentionOptions::new().causal(true);
+    let attend = |layer: &MultiHeadAttention, x: &Tensor| layer.attend(x, x, x, causal);
+    check("MultiHeadAttention, causal", layer(), inputs(0, &[2, 4, 6]), attend);
     let args = (filled(layer()), inputs(0, &[2, 4, 6]), inputs(1, &[2, 5, 6]));
     let cross = |(layer, x, memory): &(MultiHeadAttention, Tensor, Tensor)| {
-        layer.attend(x, memory, memory, None, false)
+        layer.attend(x, memory, memory, AttentionOptions::new())
     };
     assert_grad(cross, &args, &Options::named("MultiHeadAttention, cross"));
 }

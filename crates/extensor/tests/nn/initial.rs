@@ -102,7 +102,7 @@ fn truncated_normal_numbers_have_the_mean_and_variance_of_what_is_left() {
         let n = 40_000;
         let (key, dtype) = (Key::new(4), DType::F64);
         let (a, b) = (10.0 + 2.0 * low, 10.0 + 2.0 * high);
-        let drawn = init::truncated_normal(key, [n], 10.0, 2.0, a, b, dtype).unwrap();
+        let drawn = init::truncated_normal(key, [n], 10.0, 2.0, a..=b, dtype).unwrap();
         assert!(values(&drawn).iter().all(|x| (a..=b).contains(x)), "{low}..{high}");
         let (mean, variance) = mean_and_variance(&drawn);
         let (wanted, spread) = truncated(low, high.min(12.0));
@@ -168,8 +168,9 @@ fn bad_settings_are_errors_that_say_what_was_expected() {
     let errors = [
         init::xavier_normal(key, [3], 1.0, dtype).unwrap_err(),
         init::kaiming_normal(key, [3, 4], Fan::In, f64::NAN, dtype).unwrap_err(),
-        init::truncated_normal(key, [3], 0.0, 1.0, 5.0, 6.0, dtype).unwrap_err(),
-        init::truncated_normal(key, [3], 0.0, 1.0, 2.0, 1.0, dtype).unwrap_err(),
+        init::truncated_normal(key, [3], 0.0, 1.0, 5.0..=6.0, dtype).unwrap_err(),
+        init::truncated_normal(key, [3], 0.0, 1.0, std::ops::RangeInclusive::new(2.0, 1.0), dtype)
+            .unwrap_err(),
         init::orthogonal(key, [3], 1.0, dtype).unwrap_err(),
         init::fans(&[usize::MAX, usize::MAX, 2]).unwrap_err(),
     ];
@@ -191,7 +192,7 @@ fn bad_settings_are_errors_that_say_what_was_expected() {
 fn parameters_that_no_memory_holds_are_errors() {
     let (key, shape) = (Key::new(1), [1usize << 25, 1 << 25]);
     let found = [
-        init::truncated_normal(key, shape, 0.0, 1.0, -2.0, 2.0, DType::F32),
+        init::truncated_normal(key, shape, 0.0, 1.0, -2.0..=2.0, DType::F32),
         init::orthogonal(key, shape, 1.0, DType::F32),
         init::normal(key, shape, 0.0, 1.0, DType::F32),
     ];

@@ -51,6 +51,7 @@ class Training:
     """
 
     training: ClassVar[bool] = True
+    __tree_fields__: ClassVar[tuple[str, ...]] = ("key",)
     __slots__ = ("key",)
 
     def __init__(self, key: Key) -> None:

@@ -51,6 +51,7 @@ class State:
 
     step: int
     grad_norm: float | None
+    __tree_live__: ClassVar[tuple[str, ...]] = ("step", "grad_norm")
 
     def __init__(self, step: int, slots: Mapping[str, Any], grad_norm: float | None = None) -> None:
         self.__dict__.update(step=step, grad_norm=grad_norm, **slots)
@@ -140,10 +141,13 @@ class Optimizer:
         kinds, slots = self._method.init(names, leaves)
         return State(0, _packed(kinds, names, slots))
 
-    def update(self, params: T, grads: Any, state: State, lr: float | None = None) -> tuple[T, State]:
+    def update(
+        self, params: T, grads: Any, state: State, lr: float | Tensor | None = None
+    ) -> tuple[T, State]:
         """The parameters and the state after a step, with this learning rate instead of the
-        optimiser's own if one is given: what a schedule says, say."""
-        if lr is not None:
+        optimiser's own if one is given: what a schedule says, say. In a compiled function it may be
+        a tensor of one number, which can be another at each call."""
+        if lr is not None and not isinstance(lr, Tensor):
             _expect_rate(lr)
         leaves, structure = _tree.flatten(params, buffers=False)
         given, form = _tree.flatten(grads, buffers=False)

@@ -12,6 +12,8 @@ const TINY: usize = 1024;
 /// The most arrays that a kernel reads and the most steps it has, of tiny arrays and of others.
 const MOST_READ: [usize; 2] = [256, 16];
 const MOST_STEPS: [usize; 2] = [1 << 14, 400];
+/// Arrays of so many elements are not in the caches any more when they are read again.
+const PAST_CACHES: usize = 1 << 22;
 /// How far back another kernel is looked for that reads the same array.
 const NEAR: usize = 8;
 
@@ -139,7 +141,7 @@ impl<'a> Clusters<'a> {
         let makers: Vec<usize> = call.inputs.iter().filter_map(|x| self.maker(x)).collect();
         for other in makers {
             let other = self.of[other];
-            if other != number && self.fit(other, number) {
+            if other != number && self.pays(at) && self.fit(other, number) {
                 number = self.join(other, number);
             }
         }
@@ -165,6 +167,20 @@ impl<'a> Clusters<'a> {
         if let Some(other) = found {
             self.join(other, at);
         }
+    }
+
+    /// Whether a call is worth being computed with what makes its operands. What others read too is
+    /// written in any case, and to fold it while it is computed saves only a look at memory: that
+    /// pays where there is more of it than the caches hold.
+    fn pays(&self, at: usize) -> bool {
+        let Some(part) = &self.known.parts[at] else { return false };
+        let shared = |x: &Operand| match x.source {
+            Source::Value(v) => self.known.readers[v] > 1,
+            Source::Constant(_) => false,
+        };
+        part.fold.is_none()
+            || part.len > PAST_CACHES
+            || !self.known.calls[at].inputs.iter().any(shared)
     }
 
     /// Whether two clusters can be one kernel.

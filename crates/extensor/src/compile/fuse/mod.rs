@@ -78,6 +78,8 @@ struct Known<'a> {
     constants: &'a [Tensor],
     /// What each call is as a part of a fused kernel, if it can be one.
     parts: Vec<Option<Part>>,
+    /// How often each value is read, as a result too.
+    readers: Vec<usize>,
 }
 
 /// The calls with maps, and folds of them, fused where that saves passes over memory.
@@ -92,7 +94,13 @@ pub(super) fn kernels(
     results: &[Operand],
 ) -> Vec<Recorded> {
     let parts = calls.iter().map(|call| Part::of(call, values, constants)).collect();
-    let known = Known { calls: &calls, values, constants, parts };
+    let mut readers = vec![0; values.len()];
+    for operand in calls.iter().flat_map(|call| &call.inputs).chain(results) {
+        if let Source::Value(v) = operand.source {
+            readers[v] += 1;
+        }
+    }
+    let known = Known { calls: &calls, values, constants, parts, readers };
     let mut clusters = Clusters::new(&known);
     for at in 0..calls.len() {
         clusters.add(at);

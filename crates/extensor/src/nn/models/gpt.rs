@@ -4,7 +4,7 @@ use crate::nn::init;
 use crate::nn::{
     Dropout, Embedding, LayerNorm, Linear, Mode, Model, MultiHeadAttention, Output, bad,
 };
-use crate::ops::Approximate;
+use crate::ops::{Approximate, AttentionOptions};
 use crate::{DType, Error, Key, Result, Tensor, Tree, ops};
 
 /// The sizes of a [`Gpt`]; the defaults are those of a model that learns a text's characters on a
@@ -126,8 +126,10 @@ impl Block {
     }
 
     fn forward(&self, x: &Tensor, dropout: Dropout, mode: &Mode) -> Result<Tensor> {
-        let seen = self.attention.forward(&self.norm1.forward(x)?, true)?;
-        let x = ops::add(x, &dropout.forward(&seen, &mode.split(0))?)?;
+        let seen = self.norm1.forward(x)?;
+        let causal = AttentionOptions::new().causal(true);
+        let found = self.attention.attend(&seen, &seen, &seen, causal)?;
+        let x = ops::add(x, &dropout.forward(&found, &mode.split(0))?)?;
         let wide = ops::gelu(&self.fc1.forward(&self.norm2.forward(&x)?)?, Approximate::None)?;
         ops::add(&x, &dropout.forward(&self.fc2.forward(&wide)?, &mode.split(1))?)
     }

@@ -1,0 +1,161 @@
+//! Less memory: what is cheap to compute is computed again where it is needed long after, rather than
+//! kept.
+//!
+//! A backward pass reads what the forward pass made, in the reverse order: what was made first waits
+//! longest. It must not know what that is for, only how cheap a kernel is and who reads what when.
+
+use super::record::{Operand, Recorded, Source};
+use crate::exec::Kind;
+use crate::exec::copy::Copying;
+use crate::ops::operation::Spec;
+use extensor_kernels::program::{Binary, Instruction, Unary};
+use std::collections::HashMap;
+
+/// What is smaller is kept.
+const LEAST: usize = 1 << 14;
+/// What is needed again after at most so many other kernels is kept.
+const SOON: usize = 6;
+
+/// The calls with some of them a second time, right before what they make is needed again. What they make
+/// then are new values.
+pub(super) fn again(
+    calls: &[Recorded],
+    values: &[Spec],
+    results: &[Operand],
+) -> (Vec<Recorded>, Vec<Spec>) {
+    let mut values = values.to_vec();
+    let uses = Uses::new(calls, values.len(), results);
+    // Before which call another one is repeated, and whose values stand for whose from there on.
+    let mut before: HashMap<usize, Vec<usize>> = HashMap::new();
+    for (at, call) in calls.iter().enumerate() {
+        let large = call.outputs.iter().any(|&v| values[v].bytes() >= LEAST);
+        if large
+            && is_cheap(call)
+            && let Some(later) = uses.gap(at, call)
+        {
+            before.entry(later).or_default().push(at);
+        }
+    }
+    let mut instead: HashMap<usize, usize> = HashMap::new();
+    let mut made = Vec::with_capacity(calls.len());
+    for (at, call) in calls.iter().enumerate() {
+        for &again in before.get(&at).into_iter().flatten() {
+            let mut copy = calls[again].clone();
+            redirect(&mut copy, &instead);
+            for v in &mut copy.outputs {
+                values.push(values[*v].clone());
+                instead.insert(*v, values.len() - 1);
+                *v = values.len() - 1;
+            }
+            made.push(copy);
+        }
+        let mut call = call.clone();
+        redirect(&mut call, &instead);
+        made.push(call);
+    }
+    (made, values)
+}
+
+/// Lets a call read the values that stand for others.
+fn redirect(call: &mut Recorded, instead: &HashMap<usize, usize>) {
+    for operand in &mut call.inputs {
+        if let Source::Value(v) = &mut operand.source {
+            *v = instead.get(v).copied().unwrap_or(*v);
+        }
+    }
+}
+
+/// When each value is read, and until when it is there anyway.
+struct Uses {
+    /// The calls that read it, in order.
+    by: Vec<Vec<usize>>,
+    /// Up to which call it is there, whatever happens to others; `usize::MAX`: to the end.
+    until: Vec<usize>,
+    results: Vec<bool>,
+}
+
+impl Uses {
+    fn new(calls: &[Recorded], values: usize, results: &[Operand]) -> Uses {
+        let mut by = vec![Vec::new(); values];
+        let mut made = vec![false; values];
+        let mut replaced = vec![usize::MAX; values];
+        for (at, call) in calls.iter().enumerate() {
+            let first = call.inputs.len() - call.replaced;
+            for (k, operand) in call.inputs.iter().enumerate() {
+                let Source::Value(v) = operand.source else { continue };
+                if by[v].last() != Some(&at) {
+                    by[v].push(at);
+                }
+                if k >= first {
+                    replaced[v] = replaced[v].min(at);
+                }
+            }
+            call.outputs.iter().for_each(|&v| made[v] = true);
+        }
+        let mut is_result = vec![false; values];
+        for result in results {
+            if let Source::Value(v) = result.source {
+                is_result[v] = true;
+            }
+        }
+        let until = (0..values)
+            .map(|v| match made[v] && !is_result[v] {
+                true => by[v].last().copied().unwrap_or(0),
+                // An argument's memory may become that of what replaces it.
+                false => replaced[v],
+            })
+            .collect();
+        Uses { by, until, results: is_result }
+    }
+
+    /// The call before which what a call makes is to be made again: the end of the longest time in which
+    /// nobody reads it, if all that it is made of is there then.
+    fn gap(&self, at: usize, call: &Recorded) -> Option<usize> {
+        if call.outputs.iter().any(|&v| self.results[v]) {
+            return None;
+        }
+        let mut reads: Vec<usize> =
+            call.outputs.iter().flat_map(|&v| self.by[v].iter().copied()).collect();
+        reads.push(at);
+        reads.sort_unstable();
+        let gap = reads.windows(2).max_by_key(|pair| pair[1] - pair[0])?;
+        let there = |operand: &Operand| match operand.source {
+            Source::Value(v) => self.until[v] >= gap[1],
+            Source::Constant(_) => true,
+        };
+        (gap[1] - gap[0] > SOON && call.inputs.iter().all(there)).then_some(gap[1])
+    }
+}
+
+/// Whether a kernel takes hardly longer than to read and write its arrays.
+fn is_cheap(call: &Recorded) -> bool {
+    if call.replaced > 0 {
+        return false;
+    }
+    match call.kernel.kind() {
+        Kind::Copy(Copying::Whole) | Kind::Cast | Kind::Choose(_) | Kind::Normalize(_) => true,
+        Kind::Map(mapping) => mapping.program().instructions.iter().all(is_quick),
+        Kind::Fused(fused) => {
+            fused.folds.is_none() && fused.bundle.instructions.iter().all(is_quick)
+        }
+        _ => false,
+    }
+}
+
+fn is_quick(instruction: &Instruction) -> bool {
+    match instruction {
+        Instruction::Unary(f, _) => matches!(f, Unary::Negate | Unary::Abs),
+        Instruction::Binary(f, ..) => matches!(
+            f,
+            Binary::Add
+                | Binary::Subtract
+                | Binary::Multiply
+                | Binary::Times
+                | Binary::Maximum
+                | Binary::Minimum
+                | Binary::NanOr
+        ),
+        Instruction::PowerTimes(..) => false,
+        _ => true,
+    }
+}
