@@ -26,6 +26,10 @@ pub trait Machine:
 {
     /// The loop for an instruction that is neither a variable nor a constant.
     fn operation(instruction: &Instruction) -> Operation<Self>;
+    /// One loop for two cheap instructions, of which the second takes what the first makes as operand
+    /// number `side`, if there is one: of the first's operands and the second's others. It rounds twice, as
+    /// two loops do.
+    fn pair(first: &Instruction, second: &Instruction, side: usize) -> Option<Operation<Self>>;
     /// The numbers themselves, if `f32` is what is computed in.
     fn of_single(values: &[f32]) -> Option<&[Self]>;
     /// The numbers themselves, if `f64` is.
@@ -88,7 +92,7 @@ where
                     })
                 })
                 .collect();
-            desk.run(&variables, piece.len, &[]);
+            desk.run(&variables, piece.len, |_, _| {});
             T::narrow(desk.result(0, &variables, piece.len), out);
         }
     });
@@ -166,6 +170,9 @@ macro_rules! machine {
                         |_, [a, ..], out| rounded::<bf16, $t>(a, out)
                     }
                 }
+            }
+            fn pair(first: &Instruction, second: &Instruction, side: usize) -> Option<Operation<$t>> {
+                pair_of::<$t>(first, second, side)
             }
             fn from_single(from: &[f32], to: &mut [$t]) {
                 from.iter().zip(to).for_each(|(from, to)| *to = *from as $t);
@@ -270,4 +277,29 @@ where
         Binary::Times => formula!(T, [x, y] => x.times(y)),
         Binary::NanOr => formula!(T, [x, y] => x.nan_or(y)),
     }
+}
+
+fn pair_of<T: Machine>(
+    first: &Instruction,
+    second: &Instruction,
+    side: usize,
+) -> Option<Operation<T>>
+where
+    Lane<T>: Real,
+{
+    use Binary::{Add, Multiply, Subtract};
+    use Instruction::Binary as Two;
+    let negative = |x: &Instruction| matches!(x, Instruction::Unary(Unary::Negate, _));
+    Some(match (first, second, side) {
+        (Two(Multiply, ..), Two(Add, ..), _) => formula!(T, [x, y, z] => x * y + z),
+        (Two(Multiply, ..), Two(Subtract, ..), 0) => formula!(T, [x, y, z] => x * y - z),
+        (Two(Multiply, ..), Two(Subtract, ..), _) => formula!(T, [x, y, z] => z - x * y),
+        (Two(Multiply, ..), Two(Multiply, ..), _) => formula!(T, [x, y, z] => x * y * z),
+        (Two(Add, ..), Two(Multiply, ..), _) => formula!(T, [x, y, z] => (x + y) * z),
+        (Two(Add, ..), Two(Add, ..), _) => formula!(T, [x, y, z] => x + y + z),
+        (Two(Subtract, ..), Two(Multiply, ..), _) => formula!(T, [x, y, z] => (x - y) * z),
+        (Two(Multiply, ..), second, _) if negative(second) => formula!(T, [x, y] => -(x * y)),
+        (first, Two(Multiply, ..), _) if negative(first) => formula!(T, [x, y] => -x * y),
+        _ => return None,
+    })
 }

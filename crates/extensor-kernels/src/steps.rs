@@ -7,7 +7,6 @@ use crate::buffer::Buffer;
 use crate::interpret::{Machine, Operation};
 use crate::program::{Instruction, needed};
 use crate::stop;
-use crate::stream;
 use smallvec::SmallVec;
 
 /// Bytes that all places of a block may take: most of the first cache.
@@ -54,11 +53,17 @@ impl<W: Machine> Steps<W> {
                 _ => known[k] = constant(instruction, &known),
             }
         }
-        let mut last = vec![0; instructions.len()];
+        let mut uses = vec![0; instructions.len()];
         let is_step = |k: usize| needed[k] && place[k] == NOWHERE && known[k].is_none();
         let steps: Vec<usize> = (0..instructions.len()).filter(|&k| is_step(k)).collect();
         for &k in &steps {
-            instructions[k].operands().for_each(|operand| last[operand] = k);
+            instructions[k].operands().for_each(|operand| uses[operand] += 1);
+        }
+        results.iter().for_each(|&result| uses[result] += 2);
+        let steps = paired::<W>(instructions, steps, &uses);
+        let mut last = vec![0; instructions.len()];
+        for (k, step) in &steps {
+            step.operands.iter().for_each(|&operand| last[operand] = *k);
         }
         for &result in results {
             last[result] = usize::MAX;
@@ -72,8 +77,7 @@ impl<W: Machine> Steps<W> {
         let first = variables + constants.len();
         let (mut free, mut slots) = (Vec::new(), 0);
         let mut actions = Vec::with_capacity(steps.len());
-        for k in steps {
-            let instruction = instructions[k];
+        for (k, step) in steps {
             // Not yet free: a loop must not write what it reads.
             let to = first
                 + free.pop().unwrap_or_else(|| {
@@ -82,7 +86,7 @@ impl<W: Machine> Steps<W> {
                 });
             place[k] = to;
             let mut from = [NOWHERE; 3];
-            for (slot, operand) in from.iter_mut().zip(instruction.operands()) {
+            for (slot, operand) in from.iter_mut().zip(step.operands) {
                 *slot = place[operand];
                 if last[operand] == k && place[operand] >= first {
                     // An operand that is used twice is freed once.
@@ -90,7 +94,7 @@ impl<W: Machine> Steps<W> {
                     free.push(place[operand] - first);
                 }
             }
-            actions.push(Action { instruction, run: W::operation(&instruction), from, to });
+            actions.push(Action { instruction: instructions[k], run: step.run, from, to });
         }
         let results = results.iter().map(|&result| place[result]).collect();
         Steps { actions, variables, constants, slots, results }
@@ -111,6 +115,46 @@ impl<W: Machine> Steps<W> {
         let places = self.variables + self.constants.len() + self.slots;
         (NEAR / size_of::<W>() / places.max(1) / 64 * 64).clamp(LEAST, MOST)
     }
+}
+
+/// A loop to be run, and the instructions whose results it takes.
+struct Step<W> {
+    run: Operation<W>,
+    operands: SmallVec<[usize; 3]>,
+}
+
+/// The loops for these instructions; one for two of them where the first is cheap and only the second
+/// uses it: what it makes need not be stored and loaded.
+fn paired<W: Machine>(
+    instructions: &[Instruction],
+    steps: Vec<usize>,
+    uses: &[usize],
+) -> Vec<(usize, Step<W>)> {
+    let mut single = vec![false; instructions.len()];
+    steps.iter().for_each(|&k| single[k] = uses[k] == 1);
+    let mut gone = vec![false; instructions.len()];
+    let mut all = Vec::with_capacity(steps.len());
+    for k in steps {
+        let instruction = &instructions[k];
+        let operands: SmallVec<[usize; 3]> = instruction.operands().collect();
+        let pair = operands.iter().enumerate().filter(|(_, operand)| single[**operand]).find_map(
+            |(side, &inner)| Some((side, inner, W::pair(&instructions[inner], instruction, side)?)),
+        );
+        let step = match pair {
+            Some((side, inner, run)) => {
+                gone[inner] = true;
+                // One of two is not made part of a third.
+                single[k] = false;
+                let mut both: SmallVec<[usize; 3]> = instructions[inner].operands().collect();
+                both.extend(operands.iter().enumerate().filter(|(k, _)| *k != side).map(|x| *x.1));
+                Step { run, operands: both }
+            }
+            None => Step { run: W::operation(instruction), operands },
+        };
+        all.push((k, step));
+    }
+    all.retain(|(k, _)| !gone[*k]);
+    all
 }
 
 /// The number that an instruction of constants gives.
@@ -136,10 +180,10 @@ fn constant<W: Machine>(instruction: &Instruction, known: &[Option<W>]) -> Optio
 /// Room for the numbers of a block.
 pub(crate) struct Desk<'s, W> {
     steps: &'s Steps<W>,
+    /// The constants, then the slots, each in so much room.
     memory: Buffer,
+    room: usize,
     size: usize,
-    /// Where each place is.
-    at: SmallVec<[*const W; 32]>,
 }
 
 impl<'s, W: Machine> Desk<'s, W> {
@@ -150,47 +194,41 @@ impl<'s, W: Machine> Desk<'s, W> {
         let count = steps.constants.len() + steps.slots;
         let bytes = (count * room * size_of::<W>()).max(1);
         let Some(mut memory) = Buffer::new(bytes) else { stop::no_memory(bytes) };
-        let all = memory.as_mut_slice::<u8>().as_mut_ptr().cast::<W>();
-        let mut at: SmallVec<[*const W; 32]> = SmallVec::new();
-        at.resize(steps.variables, std::ptr::null());
-        // SAFETY: `count` places of `room` elements each are the buffer.
-        at.extend((0..count).map(|k| unsafe { all.add(k * room) }.cast_const()));
-        for (k, &value) in steps.constants.iter().enumerate() {
-            // SAFETY: as above; places begin where any number may, and the buffer is initialised.
-            unsafe { std::slice::from_raw_parts_mut(all.add(k * room), size) }.fill(value);
+        if count > 0 {
+            let places = memory.as_mut_slice::<W>().chunks_mut(room);
+            places.zip(&steps.constants).for_each(|(place, &value)| place.fill(value));
         }
-        Desk { steps, memory, size, at }
+        Desk { steps, memory, room, size }
     }
 
-    /// Runs all steps on a block: `len` elements of every variable. Meanwhile memory is asked for
-    /// that lies `ahead` elements behind those of the variables that say so.
+    /// Runs all steps on a block: `len` elements of every variable. Before each, something else may be
+    /// done: `meanwhile(number, of)`.
     ///
     /// # Panics
     /// If there are other variables, or one has another length, or the block is too long.
-    pub fn run(&mut self, variables: &[&[W]], len: usize, ahead: &[bool]) {
-        assert!(len <= self.size && variables.len() == self.steps.variables);
-        for (at, values) in self.at.iter_mut().zip(variables) {
-            assert!(values.len() == len);
-            *at = values.as_ptr();
-        }
+    #[inline]
+    pub fn run(&mut self, variables: &[&[W]], len: usize, mut meanwhile: impl FnMut(usize, usize)) {
+        let count = self.steps.variables;
+        assert!(len <= self.size && variables.len() == count);
+        assert!(variables.iter().all(|values| values.len() == len));
+        let base = self.memory.as_mut_slice::<u8>().as_mut_ptr().cast::<W>();
         let actions = &self.steps.actions;
-        let mut asked = Ahead { done: 0, lines: (len * size_of::<W>()).div_ceil(stream::LINE) };
         for (k, action) in actions.iter().enumerate() {
-            if !ahead.is_empty() {
-                asked.ask((k + 1) * asked.lines / actions.len(), variables, ahead);
-            }
-            let operand = |place: usize| {
-                if place == NOWHERE {
-                    return &[][..];
-                }
-                // SAFETY: the place of a variable holds `len` elements, of a constant or a slot
-                // `size`, which is more; they are initialised, and `to` is none of them.
-                unsafe { std::slice::from_raw_parts(self.at[place], len) }
+            meanwhile(k + 1, actions.len());
+            let operand = |place: usize| match variables.get(place) {
+                Some(values) => values,
+                None if place == NOWHERE => &[][..],
+                // SAFETY: a constant's or a slot's place: `room` elements, `len` or more, of our
+                // own memory, which is initialised; `to` is another place (`Steps::new`).
+                None => unsafe {
+                    std::slice::from_raw_parts(base.add((place - count) * self.room), len)
+                },
             };
-            let [a, b, c] = action.from;
-            let operands = [operand(a), operand(b), operand(c)];
+            let operands = action.from.map(operand);
             // SAFETY: a slot, in our own memory, that none of the operands is in (`Steps::new`).
-            let to = unsafe { std::slice::from_raw_parts_mut(self.at[action.to].cast_mut(), len) };
+            let to = unsafe {
+                std::slice::from_raw_parts_mut(base.add((action.to - count) * self.room), len)
+            };
             (action.run)(&action.instruction, operands, to);
         }
     }
@@ -198,31 +236,12 @@ impl<'s, W: Machine> Desk<'s, W> {
     /// Result number `k` of the block that was run last, on the same variables.
     pub fn result<'r>(&'r self, k: usize, variables: &[&'r [W]], len: usize) -> &'r [W] {
         let place = self.steps.results[k];
-        if let Some(values) = variables.get(place) {
-            return values;
-        }
-        assert!(len <= self.size && !self.memory.as_slice::<u8>().is_empty());
-        // SAFETY: a constant's or a slot's place, which has `size` elements of our own memory.
-        unsafe { std::slice::from_raw_parts(self.at[place], len) }
-    }
-}
-
-/// How much has been asked for of what comes next.
-struct Ahead {
-    done: usize,
-    lines: usize,
-}
-
-impl Ahead {
-    /// Asks for lines up to number `until` of the block that follows, in each variable that says so.
-    #[inline]
-    fn ask<W>(&mut self, until: usize, variables: &[&[W]], ahead: &[bool]) {
-        for (values, _) in variables.iter().zip(ahead).filter(|(_, ahead)| **ahead) {
-            let next = values.as_ptr().wrapping_add(values.len()).cast::<u8>();
-            for line in self.done..until {
-                stream::ask::<false>(next.wrapping_add(line * stream::LINE));
+        match variables.get(place) {
+            Some(values) => values,
+            None => {
+                let at = (place - self.steps.variables) * self.room;
+                &self.memory.as_slice::<W>()[at..at + len]
             }
         }
-        self.done = until;
     }
 }

@@ -269,6 +269,11 @@ impl<'a, O: Native> Pieces<'a, O> {
 }
 
 impl Order<'_> {
+    /// How pieces are written, if not through the caches.
+    pub(crate) fn stream(&self) -> Option<&Stream> {
+        self.stream.as_ref()
+    }
+
     /// The next piece.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Piece<'_>> {

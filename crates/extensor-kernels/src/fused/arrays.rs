@@ -245,6 +245,15 @@ impl Writing {
         }
     }
 
+    /// Whether numbers are written as they are computed.
+    pub fn is_plain<W: Machine>(&self) -> bool {
+        match self {
+            Writing::F32(_) => W::of_single(&[]).is_some(),
+            Writing::F64(_) => W::of_double(&[]).is_some(),
+            _ => false,
+        }
+    }
+
     /// Writes a piece's numbers to their place.
     ///
     /// # Safety

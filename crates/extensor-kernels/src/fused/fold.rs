@@ -4,6 +4,7 @@
 //! from how many there are alone: the bits are those of the fold of an array of them.
 
 use super::arrays::{Packed, Reading, Sink, Source, Writing, buffer};
+use super::late::Late;
 use super::{Fused, ahead};
 use crate::buffer::Buffer;
 use crate::interpret::Machine;
@@ -287,19 +288,14 @@ struct Task<'p, 'a, W> {
     pass: &'p Pass<'a, W>,
     desk: Desk<'p, W>,
     rooms: SmallVec<[Packed; 8]>,
+    late: Late<'p, W>,
     stream: Option<Stream>,
 }
 
 impl<W: Machine> Task<'_, '_, W> {
     /// Computes a block, writes what is to be written and hands out what is to be folded.
-    fn block(
-        &mut self,
-        start: usize,
-        len: usize,
-        ahead: &[bool],
-        mut fold: impl FnMut(usize, &[W]),
-    ) {
-        let Task { pass, desk, rooms, stream } = self;
+    fn block(&mut self, start: usize, len: usize, mut fold: impl FnMut(usize, &[W])) {
+        let Task { pass, desk, rooms, late, stream } = self;
         let piece = Piece::new(start, len, stream.as_ref());
         let variables: SmallVec<[&[W]; 8]> = pass
             .readers
@@ -307,17 +303,29 @@ impl<W: Machine> Task<'_, '_, W> {
             .zip(rooms)
             .map(|(x, room)| x.load(&pass.walk, &piece, room))
             .collect();
-        desk.run(&variables, len, ahead);
-        for (k, (writer, folder)) in pass.writers.iter().zip(&pass.folders).enumerate() {
-            let result = desk.result(k, &variables, len);
-            if let Some(writer) = writer {
-                // SAFETY: the sink has the walk's length, and no block comes twice.
-                unsafe { writer.store(start, result, piece.stream) };
+        desk.run(&variables, len, |k, of| late.share(k, of, &variables, piece.stream));
+        let results = pass.writers.iter().enumerate();
+        let results = results.filter_map(|(k, x)| x.map(|x| (x, desk.result(k, &variables, len))));
+        // SAFETY: the sinks have the walk's length, and no block comes twice.
+        unsafe {
+            if pass.past {
+                let plain = results.clone().filter(|(writer, _)| writer.is_plain::<W>());
+                late.put(start, len, plain.map(|(_, result)| result), piece.stream);
             }
-            if folder.is_some() {
-                fold(k, result);
+            for (writer, result) in results {
+                if !pass.past || !writer.is_plain::<W>() {
+                    writer.store(start, result, piece.stream);
+                }
             }
         }
+        for (k, _) in pass.folders() {
+            fold(k, desk.result(k, &variables, len));
+        }
+    }
+
+    /// Writes what is left.
+    fn finish(mut self) {
+        self.late.finish(self.stream.as_ref());
     }
 }
 
@@ -331,12 +339,19 @@ impl<'a, W: Machine> Pass<'a, W> {
         self.folders.iter().flatten().for_each(|folder| folder.finish());
     }
 
-    fn task(&self) -> Task<'_, 'a, W> {
+    /// What a task works with; `in_order`: on blocks that follow each other.
+    fn task(&self, in_order: bool) -> Task<'_, 'a, W> {
+        let ahead = if in_order { &self.ahead[..] } else { &[] };
         let size = self.walk.longest();
         Task {
             pass: self,
             desk: Desk::new(&self.fused.steps, size),
             rooms: self.readers.iter().map(|x| x.room::<W>(size)).collect(),
+            late: Late::new(
+                self.writers.iter().flatten().copied().filter(|_| self.past),
+                size,
+                ahead,
+            ),
             stream: self.past.then(Stream::new),
         }
     }
@@ -355,7 +370,7 @@ impl<'a, W: Machine> Pass<'a, W> {
         let units = if chunks > 1 { rows * chunks } else { rows.div_ceil(together) };
         let most = if chunks > 1 { chunk } else { (together * each).min(rows * each) };
         in_tasks(units, most, &|units| {
-            let mut task = self.task();
+            let mut task = self.task(true);
             // More than a block is put together before it is folded.
             let room = if most > size { most } else { 0 };
             let mut made: SmallVec<[Buffer; 4]> =
@@ -374,7 +389,7 @@ impl<'a, W: Machine> Pass<'a, W> {
                 while at < end {
                     let len = size.min(end - at);
                     let whole = len == end - start;
-                    task.block(at, len, &self.ahead, |k, values| {
+                    task.block(at, len, |k, values| {
                         if whole && let Some(folder) = &self.folders[k] {
                             folder.rows(part, row, n, values);
                         } else {
@@ -390,6 +405,7 @@ impl<'a, W: Machine> Pass<'a, W> {
                     }
                 }
             }
+            task.finish();
         });
     }
 
@@ -405,7 +421,7 @@ impl<'a, W: Machine> Pass<'a, W> {
         // Rows that lie together make up a block.
         let together = if blocks == 1 { (size / kept).max(1) } else { 1 };
         in_tasks(outer * chunks * blocks, far.min(groups.chunk) * width, &|units| {
-            let mut task = self.task();
+            let mut task = self.task(false);
             let mut panels: SmallVec<[_; 4]> =
                 self.folders.iter().map(|folder| folder.as_ref().map(|f| f.panel())).collect();
             for unit in units {
@@ -417,7 +433,7 @@ impl<'a, W: Machine> Pass<'a, W> {
                 for row in rows.clone().step_by(together) {
                     let count = together.min(rows.end - row);
                     let start = (a * far + row) * kept + column;
-                    task.block(start, count * width, &[], |k, values| {
+                    task.block(start, count * width, |k, values| {
                         if let Some(panel) = &mut panels[k] {
                             panel.add((row - rows.start) % lanes * width, values);
                         }
@@ -426,6 +442,7 @@ impl<'a, W: Machine> Pass<'a, W> {
                 let first = a * kept + column;
                 panels.iter_mut().flatten().for_each(|panel| panel.end(chunk, first));
             }
+            task.finish();
         });
     }
 
@@ -435,7 +452,7 @@ impl<'a, W: Machine> Pass<'a, W> {
         let (size, each) = (self.walk.longest(), far * near);
         let chunks = each.div_ceil(groups.chunk);
         in_tasks(outer * chunks * kept, each.min(groups.chunk), &|units| {
-            let mut task = self.task();
+            let mut task = self.task(false);
             let mut panels: SmallVec<[_; 4]> =
                 self.folders.iter().map(|folder| folder.as_ref().map(|f| f.panel())).collect();
             for unit in units {
@@ -449,7 +466,7 @@ impl<'a, W: Machine> Pass<'a, W> {
                     let (o, i) = (at / near, at % near);
                     let len = size.min(near - i).min(end - at);
                     let start = ((a * far + o) * kept + k) * near + i;
-                    task.block(start, len, &[], |k, values| {
+                    task.block(start, len, |k, values| {
                         if let Some(panel) = &mut panels[k] {
                             panel.add((at - first) % lanes, values);
                         }
@@ -458,6 +475,7 @@ impl<'a, W: Machine> Pass<'a, W> {
                 }
                 panels.iter_mut().flatten().for_each(|panel| panel.end(chunk, a * kept + k));
             }
+            task.finish();
         });
     }
 }

@@ -6,6 +6,7 @@
 
 mod arrays;
 pub mod fold;
+mod late;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,7 @@ use crate::steps::{Desk, Steps};
 use crate::stream;
 use crate::walk::{Layout, Walk};
 use arrays::{Packed, Reading, Writing};
+use late::Late;
 use smallvec::SmallVec;
 
 /// A bundle that is ready to run, computed in `W`.
@@ -53,19 +55,36 @@ impl<W: Machine> Fused<W> {
             let mut desk = Desk::new(&self.steps, walk.longest());
             let mut rooms: SmallVec<[Packed; 8]> =
                 readers.iter().map(|x| x.room::<W>(walk.longest())).collect();
+            let late = writers.iter().filter(|_| past);
+            let mut late = Late::<W>::new(late, walk.longest(), &ahead);
             while let Some(piece) = order.next() {
+                let (len, stream) = (piece.len, piece.stream);
                 let variables: SmallVec<[&[W]; 8]> = readers
                     .iter()
                     .zip(&mut rooms)
                     .map(|(x, room)| x.load(&walk, &piece, room))
                     .collect();
-                desk.run(&variables, piece.len, &ahead);
-                for (k, writer) in writers.iter().enumerate() {
-                    let result = desk.result(k, &variables, piece.len);
-                    // SAFETY: the sinks have the walk's length, and no piece comes twice.
-                    unsafe { writer.store(piece.start, result, piece.stream) };
+                if past {
+                    desk.run(&variables, len, |k, of| late.share(k, of, &variables, stream));
+                } else {
+                    desk.run(&variables, len, |_, _| {});
+                }
+                let results = writers.iter().enumerate();
+                let results = results.map(|(k, writer)| (writer, desk.result(k, &variables, len)));
+                // SAFETY: the sinks have the walk's length, and no piece comes twice.
+                unsafe {
+                    if past {
+                        let plain = results.clone().filter(|(writer, _)| writer.is_plain::<W>());
+                        late.put(piece.start, len, plain.map(|(_, result)| result), stream);
+                    }
+                    for (writer, result) in results {
+                        if !past || !writer.is_plain::<W>() {
+                            writer.store(piece.start, result, stream);
+                        }
+                    }
                 }
             }
+            late.finish(order.stream());
         });
     }
 
