@@ -219,8 +219,7 @@ fn check_compiled_compares_the_bits_of_every_derivative_and_counts_them() {
     assert!(text.lines().nth(1).unwrap().starts_with("softmax "), "{text}");
     let summary = text.lines().last().unwrap();
     assert!(summary.starts_with("1 operations, ") && summary.contains(": all passed"), "{summary}");
-    let found: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     let kinds = &found["operations"][0]["kinds"];
     for kind in ["value", "forward mode", "reverse mode", "reverse over reverse", "among others"] {
         assert!(kinds[kind].as_u64() > Some(100), "{kind}: {kinds}");

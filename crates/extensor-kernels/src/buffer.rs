@@ -242,8 +242,16 @@ fn layout(capacity: usize) -> Option<Layout> {
     Layout::from_size_align(capacity, ALIGNMENT).ok()
 }
 
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// How often memory has been asked of the system, none that fitted having been given back before.
+pub fn allocations() -> usize {
+    ALLOCATIONS.load(Ordering::Relaxed)
+}
+
 /// Fresh zeroed memory of a capacity that [`capacity`] returned.
 fn allocate(capacity: usize) -> Option<NonNull<u8>> {
+    ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
     if cfg!(unix) && capacity >= MAPPED {
         return map(capacity);
     }

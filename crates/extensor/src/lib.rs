@@ -98,5 +98,5 @@ pub mod threads {
 
 /// The pool that recycles large buffers.
 pub mod memory {
-    pub use extensor_kernels::buffer::{affordable, pool_bytes, set_pool_limit};
+    pub use extensor_kernels::buffer::{affordable, allocations, pool_bytes, set_pool_limit};
 }

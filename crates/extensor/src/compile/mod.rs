@@ -196,6 +196,11 @@ where
         self.known().len()
     }
 
+    /// How many bytes of memory its programs keep for their next run.
+    pub fn memory(&self) -> usize {
+        self.known().iter().map(|entry| entry.program.arena).sum()
+    }
+
     /// Forgets all programs and gives their memory back.
     pub fn clear(&self) {
         self.known().clear();
