@@ -93,6 +93,9 @@ trait Panel<W> {
     fn end(&mut self, chunk: usize, first: usize);
 }
 
+/// Writes results from some number on, of what was accumulated for them.
+type Finish<'a, A> = Box<dyn Fn(usize, &[A]) + Sync + 'a>;
+
 struct Folding<'a, W, A, P> {
     fold: &'a dyn reduce::Fold<W, A, P>,
     param: P,
@@ -101,7 +104,7 @@ struct Folding<'a, W, A, P> {
     /// Partial results, chunk after chunk, if there are several.
     partial: Shared<A>,
     _memory: Vec<A>,
-    finish: Box<dyn Fn(usize, &[A]) + Sync + 'a>,
+    finish: Finish<'a, A>,
 }
 
 impl<'a, W, A: Native, P> Folding<'a, W, A, P> {

@@ -48,6 +48,8 @@ pub(super) struct Clusters<'a> {
     of: Vec<usize>,
     /// The call that makes a value.
     makers: HashMap<usize, usize>,
+    /// The calls that read a value or a constant and may be part of a kernel.
+    readers: HashMap<(bool, usize), Vec<usize>>,
     /// The last call that may fail: the first error of several is the eager call's.
     fallible: Option<usize>,
 }
@@ -55,7 +57,8 @@ pub(super) struct Clusters<'a> {
 impl<'a> Clusters<'a> {
     pub fn new(known: &'a Known<'a>) -> Self {
         let (all, of) = (Vec::new(), Vec::new());
-        Clusters { known, all, of, makers: HashMap::new(), fallible: None }
+        let (makers, readers) = (HashMap::new(), HashMap::new());
+        Clusters { known, all, of, makers, readers, fallible: None }
     }
 
     /// The cluster of a call.
@@ -131,6 +134,9 @@ impl<'a> Clusters<'a> {
         });
         if grows {
             self.grow(at);
+            for operand in &call.inputs {
+                self.readers.entry(key(operand)).or_default().push(at);
+            }
         }
     }
 
@@ -149,20 +155,14 @@ impl<'a> Clusters<'a> {
         if number != at || self.known.parts[at].as_ref().is_some_and(|part| part.fold.is_some()) {
             return;
         }
-        let reads = |of: &Option<Kernel>, operand: &Operand| {
-            of.as_ref().is_some_and(|of| of.reads.iter().any(|x| is_same(x, operand)))
-        };
-        let near: Vec<usize> = self
-            .iter()
-            .filter(|(other, cluster)| {
-                *other != at && call.inputs.iter().any(|x| reads(&cluster.of, x))
-            })
-            .map(|(other, _)| other)
-            .collect();
-        let found = near.into_iter().rev().take(NEAR).find(|&other| {
+        let others = call.inputs.iter().filter_map(|x| self.readers.get(&key(x))).flatten();
+        let mut near: Vec<usize> = others.map(|&call| self.of[call]).collect();
+        near.sort_unstable();
+        near.dedup();
+        let found = near.into_iter().rev().filter(|&other| other != at).take(NEAR).find(|&other| {
             let folds = |c: &Cluster| c.of.as_ref().is_some_and(|of| of.groups.is_some());
             let alone = self.all[other].as_ref().is_some_and(|c| c.members.len() == 1 && folds(c));
-            !alone && self.fit(other, at)
+            !alone && self.shares(at, other) && self.fit(other, at)
         });
         if let Some(other) = found {
             self.join(other, at);
@@ -183,6 +183,13 @@ impl<'a> Clusters<'a> {
             || !self.known.calls[at].inputs.iter().any(shared)
     }
 
+    /// Whether a call reads an array that a cluster reads, in the same way.
+    fn shares(&self, at: usize, other: usize) -> bool {
+        let of = self.all[other].as_ref().and_then(|cluster| cluster.of.as_ref());
+        let inputs = &self.known.calls[at].inputs;
+        of.is_some_and(|of| of.reads.iter().any(|x| inputs.iter().any(|y| is_same(x, y))))
+    }
+
     /// Whether two clusters can be one kernel.
     fn fit(&self, a: usize, b: usize) -> bool {
         let (Some(first), Some(second)) = (&self.all[a], &self.all[b]) else { return false };
@@ -194,15 +201,15 @@ impl<'a> Clusters<'a> {
             && precision
             && groups
             && x.steps + y.steps <= MOST_STEPS[size]
-            && self.from_outside(a, b).count() <= MOST_READ[size]
+            && self.outer_reads(a, b).count() <= MOST_READ[size]
             && self.inside(a, b)
-            && (x.groups.or(y.groups).is_none() || self.from_outside(a, b).all(lies_in_order))
+            && (x.groups.or(y.groups).is_none() || self.outer_reads(a, b).all(lies_in_order))
             && !self.between(a, b)
             && !self.between(b, a)
     }
 
     /// What two clusters read that neither makes, each once.
-    fn from_outside(&self, a: usize, b: usize) -> impl Iterator<Item = &Operand> + Clone {
+    fn outer_reads(&self, a: usize, b: usize) -> impl Iterator<Item = &Operand> + Clone {
         let reads = |number: usize| {
             let of = self.all[number].as_ref().and_then(|cluster| cluster.of.as_ref());
             of.map_or(&[][..], |of| &of.reads)
@@ -236,7 +243,7 @@ impl<'a> Clusters<'a> {
 
     /// Makes one cluster of two; its number is that of the first.
     fn join(&mut self, a: usize, b: usize) -> usize {
-        let reads: Vec<Operand> = self.from_outside(a, b).cloned().collect();
+        let reads: Vec<Operand> = self.outer_reads(a, b).cloned().collect();
         let (Some(first), Some(second)) = (self.all[a].take(), self.all[b].take()) else {
             unreachable!("clusters that are there");
         };
@@ -271,6 +278,14 @@ impl<'a> Clusters<'a> {
         };
         self.all[a] = Some(Cluster { members, of, needs, behind });
         a
+    }
+}
+
+/// Whose memory an operand lies in.
+fn key(operand: &Operand) -> (bool, usize) {
+    match operand.source {
+        Source::Value(v) => (true, v),
+        Source::Constant(k) => (false, k),
     }
 }
 
