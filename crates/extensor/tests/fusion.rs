@@ -116,7 +116,7 @@ fn folds_of_maps_are_never_written_whatever_the_axes() -> Result<()> {
                         w.mean(axis)?,
                         ops::max_reduce(&z, axis)?,
                         ops::min_reduce(&w, axis)?,
-                        w,
+                        w.add(&z)?,
                     ])
                 };
                 let (count, text) = kernels(f, &(x.clone(), y.clone()));
@@ -125,6 +125,18 @@ fn folds_of_maps_are_never_written_whatever_the_axes() -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[test]
+fn what_is_written_anyway_is_folded_on_the_way_only_past_the_caches() {
+    let f = |x: &Tensor| {
+        let y = x.multiply(x)?;
+        vec_of([y.sum(0)?, y])
+    };
+    for (rows, want) in [(100, 1), (3000, 2), (1 << 19, 1)] {
+        let (count, text) = kernels(f, &normal(1, &[rows, 10]));
+        assert_eq!(count, want, "{text}");
+    }
 }
 
 #[test]

@@ -169,18 +169,19 @@ impl<'a> Clusters<'a> {
         }
     }
 
-    /// Whether a call is worth being computed with what makes its operands. What others read too is
-    /// written in any case, and to fold it while it is computed saves only a look at memory: that
-    /// pays where there is more of it than the caches hold.
+    /// Whether a call is worth being computed with what makes its operands. To fold what is written in any
+    /// case while it is computed saves only a look at memory: that pays where there is more of it than
+    /// the caches hold.
     fn pays(&self, at: usize) -> bool {
         let Some(part) = &self.known.parts[at] else { return false };
-        let shared = |x: &Operand| match x.source {
-            Source::Value(v) => self.known.readers[v] > 1,
+        let written = |x: &Operand| match x.source {
+            Source::Value(v) => self.known.written[v],
             Source::Constant(_) => false,
         };
         part.fold.is_none()
+            || part.len <= TINY
             || part.len > PAST_CACHES
-            || !self.known.calls[at].inputs.iter().any(shared)
+            || !self.known.calls[at].inputs.iter().any(written)
     }
 
     /// Whether a call reads an array that a cluster reads, in the same way.

@@ -78,8 +78,9 @@ struct Known<'a> {
     constants: &'a [Tensor],
     /// What each call is as a part of a fused kernel, if it can be one.
     parts: Vec<Option<Part>>,
-    /// How often each value is read, as a result too.
-    readers: Vec<usize>,
+    /// Whether each value is written whatever becomes one kernel: it is a result, or is read by a call that
+    /// cannot be part of one.
+    written: Vec<bool>,
 }
 
 /// The calls with maps, and folds of them, fused where that saves passes over memory.
@@ -93,14 +94,16 @@ pub(super) fn kernels(
     constants: &[Tensor],
     results: &[Operand],
 ) -> Vec<Recorded> {
-    let parts = calls.iter().map(|call| Part::of(call, values, constants)).collect();
-    let mut readers = vec![0; values.len()];
-    for operand in calls.iter().flat_map(|call| &call.inputs).chain(results) {
+    let parts: Vec<Option<Part>> =
+        calls.iter().map(|call| Part::of(call, values, constants)).collect();
+    let others = calls.iter().zip(&parts).filter(|(_, part)| part.is_none());
+    let mut written = vec![false; values.len()];
+    for operand in others.flat_map(|(call, _)| &call.inputs).chain(results) {
         if let Source::Value(v) = operand.source {
-            readers[v] += 1;
+            written[v] = true;
         }
     }
-    let known = Known { calls: &calls, values, constants, parts, readers };
+    let known = Known { calls: &calls, values, constants, parts, written };
     let mut clusters = Clusters::new(&known);
     for at in 0..calls.len() {
         clusters.add(at);
