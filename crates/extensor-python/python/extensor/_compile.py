@@ -102,8 +102,7 @@ class _Parts:
                 self.rest.append(x)
             return
         self.rest.append(names if type(names) is tuple else tuple(names))
-        kind: Any = type(x)
-        static = _static_names(kind)
+        static = _static_names(type(x))
         for name in names:
             value = getattr(x, name)
             if name in static:
@@ -114,12 +113,21 @@ class _Parts:
             self.tensors.append(_tree.tensor_of_number(getattr(x, name)))
 
 
-@functools.lru_cache(1024)
-def _static_names(kind: Any) -> frozenset[str]:
+#: What `_static_names` has found.
+_known_static: dict[type[Any], frozenset[str]] = {}
+
+
+def _static_names(kind: type[Any]) -> frozenset[str]:
     """The fields of a module or a dataclass that are no trees."""
-    fields = getattr(kind, "__dataclass_fields__", {})
-    marked = (name for name, field in fields.items() if field.metadata.get("static"))
-    return frozenset((*getattr(kind, "__tree_static__", ()), *marked))
+    found = _known_static.get(kind)
+    if found is None:
+        fields = getattr(kind, "__dataclass_fields__", {})
+        marked = (name for name, field in fields.items() if field.metadata.get("static"))
+        found = frozenset((*getattr(kind, "__tree_static__", ()), *marked))
+        if len(_known_static) >= 1024:  # classes that are made in a loop are not kept
+            _known_static.clear()
+        _known_static[kind] = found
+    return found
 
 
 def _static(x: Any, depth: int) -> Any:
