@@ -253,7 +253,7 @@ fn the_number_of_threads_changes_no_bit() {
 fn compiling_changes_no_bit() {
     let folder = folder("compiled");
     let data = folder.join("data");
-    let letters: String = (0..4000).map(|k| ['a', 'b', 'c', ' '][k * k % 11 % 4]).collect();
+    let letters: String = (0..4000).map(|k| ['a', 'b', '\n', ' '][k * k % 13 % 4]).collect();
     let book = folder.join("book.txt");
     fs::write(&book, letters).unwrap();
     let small = ["--steps", "4", "--batch", "8", "--eval-every", "2", "--quiet"];

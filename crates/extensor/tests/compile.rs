@@ -274,7 +274,12 @@ fn a_key_has_no_seed_while_it_is_recorded_and_none_afterwards() -> Result<()> {
     let lost = *kept.lock().unwrap();
     assert_eq!(format!("{lost:?}"), "Key(recorded)");
     assert!(matches!(lost.normal([2], DType::F32), Err(Error::Recorded { .. })));
+    // And none for another recording.
+    let other = compile(|(x, key): &(Tensor, Key)| Ok(x.dropout(0.5, *key)?.0));
+    let given = (tensor([1.0]), lost);
+    assert!(matches!(other.call(&given), Err(Error::Recorded { .. })));
     drop(f);
+    assert!(matches!(other.call(&given), Err(Error::Recorded { .. })));
     assert!(matches!(lost.fold_in(2).normal([2], DType::F32), Err(Error::Recorded { .. })));
     let reads = compile(|(x, key): &(Tensor, Key)| Ok(x + key.seed() as f64));
     let given = (tensor([1.0]), Key::new(1));
@@ -418,5 +423,17 @@ fn a_program_is_explained_in_words_and_as_a_picture() -> Result<()> {
     assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
     assert_eq!(picture.matches("<rect").count(), text.lines().count() - 1);
     assert!(picture.contains("<path"));
+    Ok(())
+}
+
+#[test]
+fn a_tensor_from_elsewhere_that_is_being_differentiated_keeps_its_gradient() -> Result<()> {
+    let (x, y) = (tensor([1.0, 2.0]), tensor([3.0, -1.0]));
+    let slope = grad(|w: &Tensor| compile(|x: &Tensor| x.multiply(w)?.sum(..)).call(&x), &y)?;
+    assert_eq!(slope.to_vec::<f64>()?, [1.0, 2.0]);
+    let outer = compile(|y: &Tensor| {
+        grad(|w: &Tensor| compile(|x: &Tensor| x.multiply(w)?.sum(..)).call_owned(x.clone()), y)
+    });
+    assert_eq!(outer.call(&y)?.to_vec::<f64>()?, [1.0, 2.0]);
     Ok(())
 }

@@ -125,7 +125,10 @@ pub fn finish(
     }
     if let (Network::Gpt(model), Task::Text { letters }) = (&model, &data.task) {
         let seed = settings.seed.unwrap_or(0);
-        let sample = text::sample(model, letters, "\n", 600, 0.8, seed)?;
+        // A text begins after a line's end, if there are lines.
+        let first = letters.chars().find(|c| *c == '\n').or(letters.chars().next());
+        let start = first.map_or(String::new(), String::from);
+        let sample = text::sample(model, letters, &start, 600, 0.8, seed)?;
         let path = folder.join("plots").join("sample.txt");
         atomic::write(&path, |f| f.write_all(sample.as_bytes())).map_err(failed)?;
         output.line("");

@@ -21,7 +21,7 @@ use signature::Signature;
 
 use crate::autodiff::{Path, leaves, map};
 use crate::ops::operation::Spec;
-use crate::{Result, Tensor, Tree};
+use crate::{Error, Result, Tensor, Tree};
 use extensor_kernels::arena::Arena;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -161,8 +161,10 @@ where
         if given.iter().copied().chain(&numbers).any(|x| x.is_traced() || x.is_recorded()) {
             return (self.f)(argument);
         }
-        let entry = self.entry(argument, &given, &numbers)?;
-        entry.run(lent(&given, &numbers)?, None)
+        match self.entry(argument, &given, &numbers)? {
+            Some(entry) => entry.run(lent(&given, &numbers)?, None),
+            None => (self.f)(argument),
+        }
     }
 
     /// The same for an argument that nobody needs any more: what replaces a tensor of it (a parameter
@@ -173,7 +175,9 @@ where
         if given.iter().copied().chain(&numbers).any(|x| x.is_traced() || x.is_recorded()) {
             return (self.f)(&argument);
         }
-        let entry = self.entry(&argument, &given, &numbers)?;
+        let Some(entry) = self.entry(&argument, &given, &numbers)? else {
+            return (self.f)(&argument);
+        };
         let mut arguments = Arguments::new();
         let nothing = Tensor::none();
         argument.visit_mut(&Path::ROOT, &mut |_, x| {
@@ -235,7 +239,9 @@ where
     pub fn profile(&self, argument: &A, runs: usize) -> Result<String> {
         let (given, numbers) = (leaves(argument), numbers(argument));
         given.iter().copied().chain(&numbers).try_for_each(|x| x.plain("profile").map(drop))?;
-        let entry = self.entry(argument, &given, &numbers)?;
+        let Some(entry) = self.entry(argument, &given, &numbers)? else {
+            return Err(Error::Traced { op: "profile" });
+        };
         let mut took = vec![Duration::MAX; entry.program.steps.len()];
         for _ in 0..runs.max(1) {
             entry.run(lent(&given, &numbers)?, Some(&mut took))?;
@@ -253,18 +259,26 @@ where
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The program for such an argument, recorded if there is none.
-    fn entry(&self, argument: &A, given: &[&Tensor], numbers: &[Tensor]) -> Result<Arc<Entry<B>>> {
+    /// The program for such an argument, recorded if there is none; `None` if the function has a tensor
+    /// from elsewhere that is being differentiated, or recorded by somebody else.
+    fn entry(
+        &self,
+        argument: &A,
+        given: &[&Tensor],
+        numbers: &[Tensor],
+    ) -> Result<Option<Arc<Entry<B>>>> {
         let mut known = self.known();
         if let Some(at) = known.iter().rposition(|entry| entry.signature.is_of(argument, numbers)) {
             if at + 1 < known.len() {
                 let entry = known.remove(at);
                 known.push(entry);
             }
-            return Ok(known[known.len() - 1].clone());
+            return Ok(Some(known[known.len() - 1].clone()));
         }
         drop(known);
-        let entry = Arc::new(self.record(argument, given, numbers)?);
+        let Some(entry) = self.record(argument, given, numbers)?.map(Arc::new) else {
+            return Ok(None);
+        };
         let recordings = self.recordings.fetch_add(1, Ordering::Relaxed) + 1;
         let mut known = self.known();
         if recordings == MANY + 1 {
@@ -280,10 +294,15 @@ where
             known.remove(0);
         }
         known.push(entry.clone());
-        Ok(entry)
+        Ok(Some(entry))
     }
 
-    fn record(&self, argument: &A, given: &[&Tensor], numbers: &[Tensor]) -> Result<Entry<B>> {
+    fn record(
+        &self,
+        argument: &A,
+        given: &[&Tensor],
+        numbers: &[Tensor],
+    ) -> Result<Option<Entry<B>>> {
         let signature = Signature::new(argument, numbers);
         let recording = Recording::new();
         let new =
@@ -291,12 +310,20 @@ where
         let mut symbolic = map(argument, |x| Ok(new(x)))?;
         let mut each = numbers.iter().map(new);
         symbolic.set_numbers(&mut || Ok(each.next().unwrap_or_else(Tensor::none)))?;
-        let shell = (self.f)(&symbolic)?;
+        let shell = match (self.f)(&symbolic) {
+            // It has a tensor from elsewhere that somebody else records.
+            Err(Error::Recorded { .. }) if recording.is_nested() => return Ok(None),
+            shell => shell?,
+        };
         let counted = self::numbers(&shell);
         let results: Vec<&Tensor> = leaves(&shell).into_iter().chain(&counted).collect();
+        // Somebody differentiates by a tensor that is no argument: no gradient would follow a program.
+        if results.iter().any(|x| x.is_traced()) {
+            return Ok(None);
+        }
         let results = recording.results(&results)?;
         let program = Program::new(recording.finish(), given.len() + numbers.len(), results);
-        Ok(Entry { signature, program, shell, arena: Mutex::default() })
+        Ok(Some(Entry { signature, program, shell, arena: Mutex::default() }))
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Tape {
     pub constants: Vec<Tensor>,
     /// Whether nothing more can be written.
     closed: bool,
+    /// Whether a value of another recording was to be read.
+    foreign: bool,
 }
 
 /// A kernel's call.
@@ -106,6 +108,11 @@ impl Recording {
         Tensor::symbolic(Symbolic { recording: self.clone(), value }, shape, dtype)
     }
 
+    /// Whether a value of another recording was to be read.
+    pub fn is_nested(&self) -> bool {
+        self.tape().foreign
+    }
+
     /// Ends the recording: nothing more can be written.
     pub fn finish(&self) -> Tape {
         let mut tape = self.tape();
@@ -149,7 +156,10 @@ impl Recording {
             Some(symbol) if std::ptr::eq(Arc::as_ptr(&symbol.recording), self) => {
                 Source::Value(symbol.value)
             }
-            Some(_) => return Err(Error::recorded(op)),
+            Some(_) => {
+                tape.foreign = true;
+                return Err(Error::recorded(op));
+            }
             None => {
                 let known = tape.constants.iter().position(|c| c.shares_memory_with(x));
                 Source::Constant(known.unwrap_or_else(|| {

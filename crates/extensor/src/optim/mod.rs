@@ -109,7 +109,7 @@ pub trait Optimizer<T: Tree> {
     ///     (x, state) = step.call(&(x, state, tensor(0.2 / (1.0 + k as f64 / 20.0))))?;
     /// }
     /// assert_eq!(state.step, 100);
-    /// assert!(x.abs()?.max(..)?.item::<f64>()? < 0.1);
+    /// assert!(x.abs()?.max_reduce(..)?.item::<f64>()? < 0.1);
     /// # Ok::<(), extensor::Error>(())
     /// ```
     fn advance_at(

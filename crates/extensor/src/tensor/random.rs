@@ -186,10 +186,13 @@ impl Tree for Key {
         Ok(())
     }
     fn numbers(&self, f: &mut dyn FnMut(Tensor)) {
-        // One that has outlived its recording is refused by whoever reads it.
         f(match self.recorded() {
+            None => super::tensor(self.seed),
             Some(Ok(key)) => key,
-            _ => super::tensor(self.seed),
+            // One that has outlived its recording stays without a seed.
+            Some(Err(_)) => {
+                Recording::new().argument(Spec { shape: Shape::default(), dtype: DType::U64 })
+            }
         });
     }
     fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
