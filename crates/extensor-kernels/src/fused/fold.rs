@@ -1,6 +1,6 @@
 //! Results that are folded as they are made, and never written.
 //!
-//! The numbers of a sum are added in the order in which [`reduce`](crate::reduce) adds them, which follows
+//! The numbers of a sum are added in the order in which [`reduce`] adds them, which follows
 //! from how many there are alone: the bits are those of the fold of an array of them.
 
 use super::arrays::{Packed, Reading, Sink, Source, Writing, buffer};

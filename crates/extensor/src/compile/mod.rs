@@ -35,7 +35,7 @@ use std::time::Duration;
 ///
 /// Recorded are kernels, whatever called them: derivatives of any order, layers, steps of optimisers. What
 /// the function does on the host is done once. A number that it reads of a tensor is an error
-/// ([`Error::Recorded`](crate::Error::Recorded)), since it would be that of the first call, and so is a
+/// ([`Error::Recorded`]), since it would be that of the first call, and so is a
 /// shape that depends on numbers. A tensor or a [`Key`](crate::Key) that it has from elsewhere than its
 /// argument stays what it was then.
 ///
