@@ -5,6 +5,7 @@
 //! cargo run --release -p extensor-bench -- [--threads 1,2] [--only WORD[,WORD]] [--python PATH]
 //!     [--peers torch,compile,jax] [--turns N] [--large]
 //! cargo run --release -p extensor-bench -- --memory [--threads 1,2]
+//! cargo run --release -p extensor-bench -- --profile [--threads 1,2] [--only WORD[,WORD]] [--large]
 //! ```
 //!
 //! Each workload is timed in turns, a few repetitions of ours, of ours compiled where users would compile
@@ -13,6 +14,8 @@
 //! peer's ratio is to our compiled work where there is some, and that of the compiled work is to our
 //! eager one. Of the peers those are there that the Python has; `torch.compile` and JAX have what users
 //! compile.
+//!
+//! `--profile` prints, for each compiled training step, which of its kernels take how long.
 //!
 //! Equal threads: PyTorch is told the number, and `torch.compile` takes it from there. JAX cannot be told;
 //! its process is bound to as many processors before it starts, from which XLA takes its threads,
@@ -30,6 +33,9 @@ use std::time::{Duration, Instant};
 /// Repetitions in one turn.
 const TURN: usize = 3;
 
+/// Runs of a profile, of which the least time of each kernel counts.
+const PROFILED: usize = 50;
+
 /// How long either side works before a turn is timed. When a side stops, its threads wait actively for
 /// a while, PyTorch's, being GNU's, for about 15 ms; and when it starts again, the operating system
 /// may need as long to see that they are worth a processor each. Neither belongs to the work.
@@ -42,8 +48,29 @@ struct Options {
     python: String,
     turns: usize,
     large: bool,
+    profile: bool,
     memory: bool,
     memory_of: Option<String>,
+}
+
+impl Options {
+    /// The work that is asked for.
+    fn workloads(&self) -> Vec<work::Workload> {
+        let mut all = if self.large { work::large() } else { work::all() };
+        if let Some(words) = &self.only {
+            all.retain(|workload| words.iter().any(|word| workload.name.contains(word.as_str())));
+        }
+        all
+    }
+}
+
+/// Prints what compiled work spends its time on.
+fn profile(options: &Options, threads: usize) {
+    for workload in options.workloads() {
+        if let Some(profile) = &workload.profile {
+            println!("{}, {threads} thread(s)\n{}", workload.name, profile(PROFILED));
+        }
+    }
 }
 
 fn options() -> Result<Options, String> {
@@ -56,6 +83,7 @@ fn options() -> Result<Options, String> {
         python,
         turns,
         large: false,
+        profile: false,
         memory: false,
         memory_of: None,
     };
@@ -68,6 +96,7 @@ fn options() -> Result<Options, String> {
                 options.threads = list.map_err(|e| format!("--threads: {e}"))?;
             }
             "--large" => options.large = true,
+            "--profile" => options.profile = true,
             "--memory" => options.memory = true,
             "--memory-of" => options.memory_of = Some(value()?),
             "--only" => options.only = Some(value()?.split(',').map(String::from).collect()),
@@ -76,7 +105,7 @@ fn options() -> Result<Options, String> {
             "--turns" => options.turns = value()?.parse().map_err(|e| format!("--turns: {e}"))?,
             other => {
                 return Err(format!(
-                    "unknown option {other}; there are --threads, --only, --python, --peers, --turns, --large, --memory"
+                    "unknown option {other}; there are --threads, --only, --python, --peers, --turns, --large, --profile, --memory"
                 ));
             }
         }
@@ -99,6 +128,10 @@ fn main() {
             memory::compare(threads);
             continue;
         }
+        if options.profile {
+            profile(&options, threads);
+            continue;
+        }
         let started = |kind: &&'static Kind| Peer::start(kind, &options.python, threads);
         let mut peers: Vec<Peer> = options.peers.iter().filter_map(started).collect();
         print!("\n{threads} thread(s)");
@@ -114,11 +147,7 @@ fn main() {
             print!("   {title:>10} {:10} {:>8} {:>8}", "", "ratio", "(min)");
         }
         println!();
-        for mut workload in if options.large { work::large() } else { work::all() } {
-            let named = |word: &String| workload.name.contains(word.as_str());
-            if options.only.as_ref().is_some_and(|words| !words.iter().any(named)) {
-                continue;
-            }
+        for mut workload in options.workloads() {
             run(&mut workload, &mut peers, options.turns);
         }
     }

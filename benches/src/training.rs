@@ -13,6 +13,7 @@ use extensor::optim::{Adam, AdamW, Optimizer, State};
 use extensor::precision::{self, LossScale, Policy};
 use extensor::{DType, Key, Result, Tensor, Tree, tensor};
 use std::hint::black_box;
+use std::rc::Rc;
 
 /// All of them.
 pub fn all() -> Vec<Workload> {
@@ -92,24 +93,25 @@ fn step<M: Model + 'static>(
     data: (Tensor, Tensor),
     optimizer: impl Optimizer<M> + Clone + 'static,
 ) -> Workload {
-    let compiled = compiled_step(model.clone(), data.clone(), optimizer.clone());
+    let (compiled, profile) = compiled_step(model.clone(), data.clone(), optimizer.clone());
     let eager = repeated(name, model, data, optimizer, |loss, model| {
         let (_, grads, next) = made(value_and_grad_with_aux(loss, model));
         (grads, next)
     });
-    eager.compiled(compiled)
+    eager.compiled(compiled).profiled(profile)
 }
 
-/// The whole step as one compiled function.
+/// The whole step as one compiled function, and what says which of its kernels take how long.
 fn compiled_step<M: Model + 'static>(
     model: M,
     data: (Tensor, Tensor),
     optimizer: impl Optimizer<M> + 'static,
-) -> impl FnMut() {
+) -> (impl FnMut(), impl Fn(usize) -> String) {
     type Given<M> = ((M, State<M>), (Tensor, Tensor));
     let (state, mode) = (made(optimizer.init(&model)), Mode::Training(Key::new(1)));
     let mut kept = Some((model, state));
-    let step = compile(move |((model, state), (x, targets)): &Given<M>| {
+    let first = kept.clone();
+    let step = Rc::new(compile(move |((model, state), (x, targets)): &Given<M>| {
         let loss = |model: &M| {
             let output = model.forward(x, &mode)?;
             Ok((class_loss(&output.logits, targets, 0.0)?, output.model))
@@ -118,13 +120,19 @@ fn compiled_step<M: Model + 'static>(
         let after =
             optimizer.update(next.unwrap_or_else(|| model.clone()), &grads, state.clone())?;
         Ok((after, loss))
-    });
-    move || {
+    }));
+    let (same, given) = (step.clone(), data.clone());
+    let run = move || {
         let Some(now) = kept.take() else { unreachable!("put back by every step") };
         let (after, loss) = made(step.call_owned((now, data.clone())));
         drop(black_box(loss));
         kept = Some(after);
-    }
+    };
+    let profile = move |runs| {
+        let Some(first) = first.clone() else { unreachable!("there is a first one") };
+        made(same.profile(&(first, given.clone()), runs))
+    };
+    (run, profile)
 }
 
 /// The same with arithmetic in `bf16` and parameters in `f32`.

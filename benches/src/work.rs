@@ -13,17 +13,24 @@ pub struct Workload {
     pub f: Box<dyn FnMut()>,
     /// The same by `compile`, for what users would compile.
     pub compiled: Option<Box<dyn FnMut()>>,
+    /// Which kernels that takes how long in, of so many runs.
+    pub profile: Option<Box<dyn Fn(usize) -> String>>,
 }
 
 impl Workload {
     /// Work that is called once in a repetition.
     pub fn new(name: &str, f: impl FnMut() + 'static) -> Workload {
-        Workload { name: name.into(), inner: 1, f: Box::new(f), compiled: None }
+        Workload { name: name.into(), inner: 1, f: Box::new(f), compiled: None, profile: None }
     }
 
     /// Called so often in a repetition.
     pub fn times(self, inner: usize) -> Workload {
         Workload { inner, ..self }
+    }
+
+    /// With what the compiled work spends its time on.
+    pub fn profiled(self, profile: impl Fn(usize) -> String + 'static) -> Workload {
+        Workload { profile: Some(Box::new(profile)), ..self }
     }
 
     /// With the same compiled.

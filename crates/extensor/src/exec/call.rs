@@ -71,10 +71,6 @@ impl<'a> Input<'a> {
         self.layout
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.shape().contains(&0)
-    }
-
     /// The array as the kernels see it. `T` must be the dtype's stored type.
     #[inline]
     pub fn view<T: Native>(&self) -> View<'a, T> {
@@ -87,12 +83,12 @@ impl<'a> Input<'a> {
     #[inline]
     pub fn contiguous_slice<T: Native>(&self) -> Option<&'a [T]> {
         debug_assert_eq!(size_of::<T>(), self.dtype.size());
-        if self.is_empty() {
+        let len = self.layout.contiguous_len()?;
+        if len == 0 {
             return Some(&[]);
         }
-        let all = self.layout.is_contiguous().then(|| numbers(self.bytes))?;
         let start = self.layout.offset;
-        all.get(start..start + self.layout.shape.iter().product::<usize>())
+        numbers(self.bytes).get(start..start + len)
     }
 
     /// The elements of an array that lies in row-major order. `T` as for [`view`](Self::view).

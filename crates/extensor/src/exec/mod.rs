@@ -145,31 +145,46 @@ pub(crate) fn launch_one(
     inputs: &[&Tensor],
     spec: Spec,
 ) -> Result<Tensor> {
+    // Most have few inputs, and to make a list of them costs more than a small kernel.
+    match *inputs {
+        [x] => {
+            if let Some(x) = x.on_host() {
+                return run_one(op, kernel, &[x], spec);
+            }
+        }
+        [x, y] => {
+            if let (Some(x), Some(y)) = (x.on_host(), y.on_host()) {
+                return run_one(op, kernel, &[x, y], spec);
+            }
+        }
+        _ => {}
+    }
+    launch_any(op, kernel, inputs, spec)
+}
+
+/// The same for any number of inputs, wherever they lie.
+fn launch_any(
+    op: &'static str,
+    kernel: &dyn Kernel,
+    inputs: &[&Tensor],
+    spec: Spec,
+) -> Result<Tensor> {
     if let Some(recording) = recording(inputs) {
         return Ok(recording.call(op, kernel, inputs, 0, smallvec![spec])?.swap_remove(0));
     }
+    let inputs: SmallVec<[Input<'_>; 8]> = inputs.iter().map(|x| x.input()).collect();
+    run_one(op, kernel, &inputs, spec)
+}
+
+/// Computes one new tensor on the host.
+#[inline(never)]
+fn run_one(
+    op: &'static str,
+    kernel: &dyn Kernel,
+    inputs: &[Input<'_>],
+    spec: Spec,
+) -> Result<Tensor> {
     let mut storage = room(op, &spec)?;
-    let more: SmallVec<[Input<'_>; 8]>;
-    let few;
-    // Most have few inputs, and to make a list of them costs more than a small kernel.
-    let inputs = match *inputs {
-        [x] => {
-            few = [x.input(); 3];
-            &few[..1]
-        }
-        [x, y] => {
-            few = [x.input(), y.input(), y.input()];
-            &few[..2]
-        }
-        [x, y, z] => {
-            few = [x.input(), y.input(), z.input()];
-            &few[..]
-        }
-        _ => {
-            more = inputs.iter().map(|x| x.input()).collect();
-            &more[..]
-        }
-    };
     stoppable(op, || {
         let output = Output::new(storage.as_mut_slice(), &spec.shape, spec.dtype);
         kernel.run(Call { op, inputs, outputs: &mut [output] })
@@ -185,6 +200,14 @@ pub(crate) fn launch_in_place(
     inputs: &[&Tensor],
     targets: &mut [&mut Tensor],
 ) -> Result<()> {
+    // A sum of gradients: one tensor that nobody else sees, and what is added to it.
+    if let ([input], [target]) = (inputs, &mut *targets)
+        && let Some(input) = input.on_host()
+        && target.is_contiguous()
+        && target.is_exclusive()
+    {
+        return kernel.run(Call { op, inputs: &[input], outputs: &mut [target.output()] });
+    }
     let symbol = targets.iter().find_map(|x| x.symbol());
     if let Some(recording) = symbol.map(|s| s.recording.clone()).or(recording(inputs).cloned()) {
         let mut read: SmallVec<[Tensor; 4]> = inputs.iter().map(|x| (*x).clone()).collect();

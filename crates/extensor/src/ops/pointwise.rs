@@ -63,7 +63,7 @@ pub(crate) fn infer_binary(
 /// The dtype that two tensors have in common.
 pub(crate) fn promote(op: &'static str, a: &Tensor, b: &Tensor) -> Result<DType> {
     let (a, b) = (a.dtype(), b.dtype());
-    a.promote(b).ok_or(Error::MixedDTypes { op, a, b })
+    a.promote(b).ok_or_else(|| Error::MixedDTypes { op, a, b })
 }
 
 /// The tensor as a view of the given shape and in the given dtype.

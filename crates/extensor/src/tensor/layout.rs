@@ -30,18 +30,20 @@ impl Layout {
     /// Whether the elements lie in row-major order without gaps.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
-        // The other sizes of an empty tensor may be too large to multiply.
-        if self.shape.contains(&0) {
-            return true;
-        }
-        let mut expected = 1isize;
+        self.contiguous_len().is_some()
+    }
+
+    /// The number of elements, if they lie in row-major order without gaps: one look at the sizes, since
+    /// every operation asks this of every input.
+    #[inline]
+    pub fn contiguous_len(&self) -> Option<usize> {
+        let (mut len, mut in_order) = (1usize, true);
         for (&size, &stride) in self.shape.iter().zip(&self.strides).rev() {
-            if size != 1 && stride != expected {
-                return false;
-            }
-            expected *= size as isize;
+            in_order &= size == 1 || stride == len as isize;
+            // The other sizes of an empty tensor may be too large to multiply; the product is 0.
+            len = len.wrapping_mul(size);
         }
-        true
+        (in_order || len == 0).then_some(len)
     }
 
     /// The same elements in the same order under another shape of as many elements, if some

@@ -236,14 +236,27 @@ impl Tensor {
         Input::new(self.storage().as_slice(), &self.0.layout, self.0.dtype)
     }
 
+    /// The same, if the elements are there, in the host's memory: one look at where they lie.
+    #[inline]
+    pub(crate) fn on_host(&self) -> Option<Input<'_>> {
+        let storage = match &self.0.memory {
+            Memory::Own(storage) => storage,
+            Memory::Of(owner) => match &owner.0.memory {
+                Memory::Own(storage) => storage,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(Input::new(storage.as_slice(), &self.0.layout, self.0.dtype))
+    }
+
     /// The elements as a slice, if they lie in row-major order. `T` as for [`view`](Self::view).
     #[inline]
     pub(crate) fn contiguous_slice<T: Native>(&self) -> Option<&[T]> {
         debug_assert!(!self.is_traced(), "an operation reads a traced tensor's elements");
         debug_assert_eq!(size_of::<T>(), self.dtype().size());
-        let start = self.0.layout.offset;
-        let all = self.is_contiguous().then(|| self.storage().as_slice())?;
-        all.get(start..start + self.len())
+        let (start, len) = (self.0.layout.offset, self.0.layout.contiguous_len()?);
+        self.storage().as_slice().get(start..start + len)
     }
 
     /// The elements of a tensor that lies in row-major order, as what [`contiguous`](Self::contiguous)

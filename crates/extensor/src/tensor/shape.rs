@@ -3,6 +3,7 @@
 use crate::{Error, Result};
 use smallvec::SmallVec;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
 /// How many axes a shape holds without allocating. With five it takes 48 bytes, three whole vector
@@ -10,8 +11,22 @@ use std::ops::Deref;
 const IN_PLACE: usize = 5;
 
 /// The sizes of a tensor's axes, outermost first; no axes: a scalar.
-#[derive(PartialEq, Eq, Hash, Default)]
+#[derive(Eq, Default)]
 pub struct Shape(SmallVec<[usize; IN_PLACE]>);
+
+impl PartialEq for Shape {
+    #[inline]
+    fn eq(&self, other: &Shape) -> bool {
+        // Shapes are short: a call that compares memory would take longer than a loop.
+        self.len() == other.len() && self.iter().zip(other.iter()).all(|(a, b)| a == b)
+    }
+}
+
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 impl Clone for Shape {
     #[inline]
@@ -29,12 +44,18 @@ impl Shape {
 
     /// The number of elements, if it (and its size in bytes) can be counted.
     pub fn checked_len(&self) -> Option<usize> {
+        let (mut len, mut overflows, mut empty) = (1usize, false, false);
+        for &size in self.iter() {
+            let (product, over) = len.overflowing_mul(size);
+            len = product;
+            overflows |= over;
+            empty |= size == 0;
+        }
         // An empty tensor is small whatever its other sizes are.
-        if self.contains(&0) {
+        if empty {
             return Some(0);
         }
-        let len = self.iter().try_fold(1usize, |product, &size| product.checked_mul(size))?;
-        (len <= isize::MAX as usize / 8).then_some(len)
+        (!overflows && len <= isize::MAX as usize / 8).then_some(len)
     }
 
     /// The number of elements, or an error in the name of `op`.

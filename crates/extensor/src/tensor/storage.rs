@@ -12,13 +12,13 @@ impl Storage {
     #[inline]
     pub fn new<T: Native>(op: &'static str, len: usize) -> Result<Storage> {
         let bytes = len * size_of::<T>();
-        Buffer::new(bytes).map(Storage).ok_or(Error::OutOfMemory { op, bytes })
+        Buffer::new(bytes).map(Storage).ok_or_else(|| Error::OutOfMemory { op, bytes })
     }
 
     /// Memory for this many bytes of elements, likewise.
     #[inline]
     pub fn of_bytes(op: &'static str, bytes: usize) -> Result<Storage> {
-        Buffer::new(bytes).map(Storage).ok_or(Error::OutOfMemory { op, bytes })
+        Buffer::new(bytes).map(Storage).ok_or_else(|| Error::OutOfMemory { op, bytes })
     }
 
     /// No memory.
@@ -29,7 +29,7 @@ impl Storage {
     /// Memory for `len` zeros.
     pub fn zeroed<T: Native>(op: &'static str, len: usize) -> Result<Storage> {
         let bytes = len * size_of::<T>();
-        Buffer::zeroed(bytes).map(Storage).ok_or(Error::OutOfMemory { op, bytes })
+        Buffer::zeroed(bytes).map(Storage).ok_or_else(|| Error::OutOfMemory { op, bytes })
     }
 
     /// The vector's elements, without copying where a buffer holds them as they are.

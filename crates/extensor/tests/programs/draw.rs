@@ -213,8 +213,11 @@ impl Drawing<'_> {
         params: Params,
         of: &[usize],
     ) -> Option<usize> {
-        // They tell the sign of a NaN, which kernels do not promise.
-        if self.wild && matches!(record.name, "signbit" | "copysign") {
+        // They tell the sign of a NaN, which kernels do not promise, just as Rust does not.
+        let is_nan = |&k: &usize| {
+            self.values[k].iter().any(|x| x.to_f64_vec().iter().any(|value| value.is_nan()))
+        };
+        if self.wild && matches!(record.name, "signbit" | "copysign") && of.iter().any(is_nan) {
             return None;
         }
         let run = |run: usize| {
