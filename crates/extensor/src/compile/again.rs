@@ -247,24 +247,26 @@ mod tests {
     }
 
     /// Products, and between them what takes long to compute and little beside them.
-    fn hidden((x, w): &(Tensor, Tensor)) -> Result<Tensor> {
-        let y = (0..6).try_fold(x.clone(), |y, _| y.matmul(w)?.gelu(Approximate::None))?;
-        y.multiply(x)?.sum(..)
+    fn hidden((x, weights): &(Tensor, Vec<Tensor>)) -> Result<Tensor> {
+        let layer = |y: Tensor, w: &Tensor| y.matmul(w)?.gelu(Approximate::None);
+        weights.iter().try_fold(x.clone(), layer)?.multiply(x)?.sum(..)
     }
 
     #[test]
     fn elementary_functions_are_computed_again_where_they_are_little_beside_the_rest() -> Result<()>
     {
         let [a, b] = Key::new(1).split();
-        // Of so many gelus, how many are computed by a program with products of this width?
+        // How many gelus are computed between products of this width?
         let computed = |width: usize| -> Result<usize> {
-            let given =
-                (a.normal([256, width], DType::F32)?, b.normal([width, width], DType::F32)?);
-            let given = (given.0, given.1.multiply(&crate::tensor(0.05f32))?);
-            let compiled = compile(|given: &(Tensor, Tensor)| value_and_grad(hidden, given));
+            let x = a.normal([256, width], DType::F32)?;
+            let w = b.normal([width, width], DType::F32)?.multiply(&crate::tensor(0.05f32))?;
+            let given = (x, vec![w; 6]);
+            let compiled = compile(|given: &(Tensor, Vec<Tensor>)| value_and_grad(hidden, given));
             let (want, got) = (value_and_grad(hidden, &given)?, compiled.call(&given)?);
             assert_eq!(want.1.0.to_bytes()?, got.1.0.to_bytes()?);
-            assert_eq!(want.1.1.to_bytes()?, got.1.1.to_bytes()?);
+            for (want, got) in want.1.1.iter().zip(&got.1.1) {
+                assert_eq!(want.to_bytes()?, got.to_bytes()?);
+            }
             let text = compiled.explain();
             Ok(text.lines().filter(|line| line.contains(": gelu(")).count())
         };
