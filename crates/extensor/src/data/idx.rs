@@ -63,11 +63,11 @@ pub(crate) fn place(path: &Path, length: u64) -> Result<Placed> {
     }
     let (dtype, shape) = header(&mut stream)?;
     let start = 4 + 4 * shape.len() as u64;
-    let (takes, follow) = (shape.count(READ)? as u64 * dtype.size() as u64, length.saturating_sub(start));
+    let (takes, follow) =
+        (shape.count(READ)? as u64 * dtype.size() as u64, length.saturating_sub(start));
     if takes != follow {
-        let reason = format!(
-            "{dtype} of shape {shape} takes {takes} bytes, and {follow} follow its header"
-        );
+        let reason =
+            format!("{dtype} of shape {shape} takes {takes} bytes, and {follow} follow its header");
         return Err(stream.fault(reason));
     }
     Ok(Placed { dtype, shape, start, big_endian: true })

@@ -20,7 +20,7 @@ pub use images::{Augment, Images};
 pub use loader::{Batches, Loaded, Loader, Position};
 pub use pairs::{Pairs, Subset};
 pub use shuffle::Shuffle;
-pub use stored::{Rows, StoredImages, StoredPairs};
+pub use stored::{Rows, StoredImages, StoredPairs, StoredWindows};
 
 use crate::{Error, Key, Result, Tensor};
 use std::sync::Arc;

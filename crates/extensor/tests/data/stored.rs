@@ -2,7 +2,8 @@
 
 use crate::{Folder, packed};
 use extensor::data::{
-    Augment, Batch, Dataset, Images, Loader, Pairs, Rows, StoredImages, StoredPairs, stored,
+    Augment, Batch, Dataset, Images, Loader, Pairs, Rows, StoredImages, StoredPairs, StoredWindows,
+    stored, text::Windows,
 };
 use extensor::io::{npy, safetensors::Contents};
 use extensor::{DType, Key, Tensor, ops, tensor};
@@ -266,7 +267,7 @@ fn shards_that_do_not_fit_together_are_an_error_that_names_them() {
     assert!(message(Rows::open(none)).contains("one file or more"));
     let rows = |path: &PathBuf| Rows::open(&[path]).unwrap();
     let error = message(StoredPairs::new(rows(&a), rows(&wide)));
-    assert!(error.contains("2 rows, one for each input") && error.ends_with("got 1"), "{error}");
+    assert_eq!(error, "StoredPairs: targets is 1, expected 2 rows, one for each input");
 
     npy::write(folder.path("train-images-0.npy"), &pictures().0).unwrap();
     npy::write(folder.path("train-labels-0.npy"), &part(&pictures().1, 0, 22)).unwrap();
@@ -342,7 +343,8 @@ fn a_label_that_changes_while_training_is_an_error_that_names_file_and_example()
 #[test]
 fn files_follow_one_another_by_the_numbers_in_their_names() {
     let folder = Folder::new("stored-names");
-    let order = ["train-inputs.npy", "train-inputs-2.npy", "train-inputs-9-b.npy", "train-inputs-10.npy"];
+    let order =
+        ["train-inputs.npy", "train-inputs-2.npy", "train-inputs-9-b.npy", "train-inputs-10.npy"];
     for (i, name) in order.iter().enumerate() {
         npy::write(folder.path(name), &tensor([[i as f32]])).unwrap();
         npy::write(folder.path(&name.replace("inputs", "targets")), &tensor([i as i64])).unwrap();
@@ -353,4 +355,48 @@ fn files_follow_one_another_by_the_numbers_in_their_names() {
     let all = found.batch(&[0, 1, 2, 3], Key::new(0)).unwrap();
     assert_eq!(all.inputs.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 0.0]);
     assert_eq!(all.targets.to_vec::<i64>().unwrap(), [1, 2, 3, 0]);
+}
+
+#[test]
+fn windows_of_tokens_in_files_are_those_of_tokens_in_memory_to_the_bit() {
+    let folder = Folder::new("stored-windows");
+    let tokens: Vec<u32> = (0..97).map(|i| i * i % 211).collect();
+    for dtype in [DType::U8, DType::U16, DType::U32] {
+        let tokens = ops::cast(&tensor(tokens.clone()), dtype).unwrap();
+        let paths: Vec<PathBuf> = [(0, 3), (3, 60), (60, 60), (60, 97)]
+            .into_iter()
+            .map(|(from, to)| {
+                let path = folder.path(&format!("{from}-{to}.npy"));
+                npy::write(&path, &part(&tokens, from, to)).unwrap();
+                path
+            })
+            .collect();
+        let rows = Rows::open(&paths).unwrap();
+        for length in [1, 5, 96] {
+            assert_same_windows(
+                Windows::in_order(tokens.clone(), length).unwrap(),
+                StoredWindows::in_order(rows.clone(), length).unwrap(),
+            );
+            assert_same_windows(
+                Windows::random(tokens.clone(), length, 40).unwrap(),
+                StoredWindows::random(rows.clone(), length, 40).unwrap(),
+            );
+        }
+        assert!(message(StoredWindows::in_order(rows.clone(), 97)).contains("1 to 96"));
+        assert!(message(StoredWindows::in_order(rows, 0)).contains("1 to 96"));
+    }
+    let wide = folder.path("wide.npy");
+    npy::write(&wide, &tensor([[1u8, 2], [3, 4]])).unwrap();
+    let error = message(StoredWindows::in_order(Rows::open(&[&wide]).unwrap(), 1));
+    assert!(error.contains("rows of one number"), "{error}");
+    npy::write(&wide, &tensor([1.0f32, 2.0])).unwrap();
+    let error = message(StoredWindows::in_order(Rows::open(&[&wide]).unwrap(), 1));
+    assert!(error.contains("u8, u16 or u32"), "{error}");
+}
+
+fn assert_same_windows(memory: Windows, disk: StoredWindows) {
+    assert_eq!(memory.len(), disk.len());
+    let all: Vec<usize> = (0..memory.len()).rev().collect();
+    let of = |data: &dyn Dataset| bits(&data.batch(&all, Key::new(3)).unwrap());
+    assert_eq!(of(&memory), of(&disk));
 }

@@ -114,7 +114,8 @@ fn together<'a>(
 pub fn is_sharded(folder: impl AsRef<Path>) -> bool {
     let Ok(names) = names(folder.as_ref()) else { return false };
     let names: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
-    let train = |name: &&String| is_array(name) && name.contains("train") && name.contains("images");
+    let train =
+        |name: &&String| is_array(name) && name.contains("train") && name.contains("images");
     names.iter().any(|name| is_safetensors(name) || name.ends_with(".npy"))
         || names.iter().filter(train).count() > 1
 }
@@ -149,7 +150,8 @@ fn counted(name: &str) -> Vec<(&str, Option<u128>)> {
         let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
         let (digits, after) = after.split_at(digits);
         // No digits are less than any; a number of 39 and more is larger than those that can be told apart.
-        let number = if digits.is_empty() { None } else { Some(digits.parse().unwrap_or(u128::MAX)) };
+        let number =
+            if digits.is_empty() { None } else { Some(digits.parse().unwrap_or(u128::MAX)) };
         parts.push((text, number));
         rest = after;
     }

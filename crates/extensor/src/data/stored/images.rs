@@ -110,7 +110,7 @@ impl StoredImages {
 
     /// One image as it is kept: `u8`, `[channels, height, width]`.
     pub fn image(&self, index: usize) -> Result<Tensor> {
-        crate::ops::reshape(&self.images.read(&[index])?, &Shape::from(self.size()))
+        crate::ops::reshape(&self.images.read(&[index])?, Shape::from(self.size()))
     }
 
     /// Channels, height and width.

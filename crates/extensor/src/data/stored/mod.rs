@@ -16,8 +16,10 @@ mod folder;
 mod images;
 mod pairs;
 mod rows;
+mod windows;
 
 pub use folder::{find, folder, is_sharded};
 pub use images::StoredImages;
 pub use pairs::StoredPairs;
 pub use rows::Rows;
+pub use windows::StoredWindows;

@@ -140,23 +140,14 @@ impl Rows {
         self.tensor(end - start, |out| self.fill(end - start, |i| start + i, out))
     }
 
-    fn tensor(
-        &self,
-        count: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<()>,
-    ) -> Result<Tensor> {
+    fn tensor(&self, count: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Tensor> {
         let mut shape = self.0.row.clone();
         shape.insert(0, count);
         Tensor::from_bytes(OP, shape, self.0.dtype, fill)
     }
 
     /// Reads `count` rows that are all there. Neighbours in a file are read at once.
-    fn fill(
-        &self,
-        count: usize,
-        index: impl Fn(usize) -> usize,
-        out: &mut [u8],
-    ) -> Result<()> {
+    fn fill(&self, count: usize, index: impl Fn(usize) -> usize, out: &mut [u8]) -> Result<()> {
         let Inner { shards, starts, bytes, .. } = &*self.0;
         let mut done = 0;
         while done < count {

@@ -108,10 +108,7 @@ impl From<std::io::Error> for Wrong {
 }
 
 /// The header of a stream of `length` bytes, and where its elements begin, of which there are as many as it says.
-fn header_of(
-    source: &mut dyn Read,
-    length: u64,
-) -> std::result::Result<(Header, u64), Wrong> {
+fn header_of(source: &mut dyn Read, length: u64) -> std::result::Result<(Header, u64), Wrong> {
     let (header, start) = Header::read(source, length)?;
     let Header { dtype, shape, .. } = &header;
     let Some(count) = shape.checked_len() else {
