@@ -42,8 +42,7 @@ fn is_large(folder: &Path) -> bool {
 }
 
 impl Pictures {
-    /// How many there are.
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         match self {
             Pictures::Here(images) => images.len(),
             Pictures::Stored(images) => images.len(),
