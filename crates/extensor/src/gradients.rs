@@ -1,6 +1,7 @@
 //! What is done to gradients between their computation and their use: trees in, trees out.
 
 use crate::autodiff::{Path, Tree, leaves, map, map_parameters, parameters};
+use crate::distributed::{Block, Blocks, Group};
 use crate::exec::launch_in_place;
 use crate::exec::update::Update;
 use crate::{DType, Error, Result, Tensor, ops};
@@ -167,7 +168,8 @@ fn add_all<T: Tree>(mut sum: T, other: &T) -> Result<T> {
 /// Gradients of micro-batches, added up to those of the whole batch.
 ///
 /// The sum is kept in `f32` where the gradients are of a reduced precision, so that small ones are
-/// not lost; each micro-batch counts by its weight, usually its number of examples.
+/// not lost; each micro-batch counts by its weight, usually its number of examples. They are added in the
+/// order of [`Blocks`], which is that of several ranks too.
 ///
 /// ```
 /// use extensor::{gradients::Accumulator, tensor};
@@ -179,13 +181,15 @@ fn add_all<T: Tree>(mut sum: T, other: &T) -> Result<T> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Accumulator<T> {
-    sum: Option<T>,
+    blocks: Blocks<T>,
+    /// The number of the micro-batch that comes next.
+    next: usize,
     weight: f64,
 }
 
 impl<T: Tree> Default for Accumulator<T> {
     fn default() -> Self {
-        Accumulator { sum: None, weight: 0.0 }
+        Accumulator { blocks: Blocks::new(), next: 0, weight: 0.0 }
     }
 }
 
@@ -195,23 +199,62 @@ impl<T: Tree> Accumulator<T> {
         Accumulator::default()
     }
 
+    /// Nothing yet, for micro-batches from this number on: those that one of several ranks has of a batch.
+    pub fn starting_at(number: usize) -> Self {
+        Accumulator { next: number, ..Accumulator::default() }
+    }
+
     /// Adds the mean gradients of a micro-batch that counts `weight`.
     pub fn add(&mut self, grads: &T, weight: f64) -> Result<()> {
         let weighted = map_parameters(grads, |x| {
             let x = ops::cast(x, wide(x.dtype()))?;
             ops::multiply(&x, &Tensor::scalar_of(weight, x.dtype())?)
         })?;
-        self.sum = Some(match self.sum.take() {
-            Some(sum) => add_all(sum, &weighted)?,
-            None => weighted,
-        });
+        self.blocks.push(self.next, weighted)?;
+        self.next += 1;
         self.weight += weight;
         Ok(())
     }
 
+    /// The weights of all that was added.
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
     /// The mean gradients of all that was added; `None` of nothing.
     pub fn mean(&self) -> Result<Option<T>> {
-        let scale = |x: &Tensor| ops::divide(x, &Tensor::scalar_of(self.weight, x.dtype())?);
-        self.sum.as_ref().map(|sum| map_parameters(sum, scale)).transpose()
+        let mut copies = Blocks::new();
+        for block in self.blocks.held() {
+            let sum = map(&block.sum, |x| Ok(x.clone()))?;
+            copies.push_block(Block { first: block.first, log2: block.log2, sum })?;
+        }
+        copies.total()?.map(|sum| divided(&sum, self.weight)).transpose()
     }
+
+    /// The mean gradients of all that was added on all ranks of a group: `parts` micro-batches whose
+    /// weights are `weight` together, of which each rank has added [its own](Group::parts). To the last bit it is
+    /// the [`mean`](Accumulator::mean) of one process that added them all.
+    ///
+    /// ```
+    /// use extensor::{Error, distributed::threads, gradients::Accumulator, tensor};
+    /// let means = threads(2, |group| {
+    ///     let own = group.parts(3);
+    ///     let mut total = Accumulator::starting_at(own.start);
+    ///     for part in own {
+    ///         total.add(&tensor(part as f64), 1.0)?;
+    ///     }
+    ///     total.mean_of_all(group, 3, 3.0)?.item::<f64>()
+    /// })?;
+    /// assert_eq!(means, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn mean_of_all(self, group: &Group, parts: usize, weight: f64) -> Result<T> {
+        let sum = group.reduce_blocks(self.blocks.into_vec(), parts)?;
+        divided(&sum, weight)
+    }
+}
+
+/// A sum divided by the weights of what is in it.
+fn divided<T: Tree>(sum: &T, weight: f64) -> Result<T> {
+    map_parameters(sum, |x| ops::divide(x, &Tensor::scalar_of(weight, x.dtype())?))
 }

@@ -3,6 +3,7 @@
 //! A data set keeps its examples in the compact dtype they came in and converts a batch at a time.
 //! This module must not know what is trained on them.
 
+mod ahead;
 pub mod cifar;
 pub mod csv;
 mod gzip;
@@ -10,11 +11,13 @@ pub mod idx;
 mod images;
 mod loader;
 mod pairs;
+mod shares;
 pub mod text;
 
 pub use images::{Augment, Images};
 pub use loader::{Batches, Loaded, Loader, Position};
 pub use pairs::{Pairs, Subset};
+pub use shares::{Cut, Share, Shares};
 
 use crate::{Error, Key, Result, Tensor};
 use std::sync::Arc;

@@ -9,8 +9,11 @@ mod files;
 mod fit;
 mod hooks;
 pub mod metrics;
+mod parts;
+mod slices;
 mod state;
 pub mod tensorboard;
+mod together;
 mod trainer;
 
 pub use claim::Claim;
@@ -18,4 +21,4 @@ pub use directory::{Directory, Found};
 pub use fit::{End, FitOptions, Plan};
 pub use hooks::{Evaluation, Flow, Hooks, StepReport};
 pub use state::{Best, State, expect_checkpoint};
-pub use trainer::{Measured, Objective, Trainer};
+pub use trainer::{Measured, Objective, Statistics, Trainer};
