@@ -148,7 +148,7 @@ pub fn finite<T: Tree>(tree: &T) -> Result<Tensor> {
 }
 
 /// The sum of two trees, leaf by leaf, in the memory of the first; buffers stay.
-fn add_all<T: Tree>(mut sum: T, other: &T) -> Result<T> {
+pub(crate) fn add_all<T: Tree>(mut sum: T, other: &T) -> Result<T> {
     let others = leaves(other);
     if others.len() != leaves(&sum).len() {
         let [expected, got] = [&sum, other].map(|tree| format!("{} leaves", leaves(tree).len()));
