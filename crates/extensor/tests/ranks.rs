@@ -125,7 +125,8 @@ fn any_number_of_ranks_makes_the_bits_of_one_process() {
                     let optimizer = Adam::new(0.05).clip_norm(1.0);
                     let state = State::new(forgetful()?, &optimizer, Key::new(9))?.scale(scale);
                     let trainer = Trainer::from_state(state, optimizer).policy(policy);
-                    let trainer = Trainer { compiled, ..trainer.group(group) };
+                    let mut trainer = trainer.group(group);
+                    trainer.compiled = compiled;
                     bits(trainer, &loader(13), Plan::new(5).parts(parts).accumulate(accumulate))
                 });
             }
@@ -140,7 +141,8 @@ fn running_statistics_are_the_last_parts_or_the_means_of_all() {
             same_bits(&[2, 3, 4], |group| {
                 let (model, loader) = pictured()?;
                 let trainer = Trainer::new(model, Sgd::new(0.05).momentum(0.9))?.group(group);
-                let trainer = Trainer { compiled, ..trainer.statistics(statistics) };
+                let mut trainer = trainer.statistics(statistics);
+                trainer.compiled = compiled;
                 bits(trainer, &loader, Plan::new(3).parts(4))
             });
         }
@@ -161,7 +163,10 @@ fn running_statistics_are_the_last_parts_or_the_means_of_all() {
         .zip(last.running_mean.to_f64_vec())
         .zip(whole.running_mean.to_f64_vec())
     {
-        assert!((mean - whole).abs() < 1e-7 && (last - whole).abs() > 1e-5, "{mean} {last} {whole}");
+        assert!(
+            (mean - whole).abs() < 1e-7 && (last - whole).abs() > 1e-5,
+            "{mean} {last} {whole}"
+        );
     }
     assert_eq!(mean.num_batches_tracked.item::<i64>().unwrap(), 1);
 }
@@ -188,7 +193,9 @@ fn optimizers() -> Vec<Box<dyn Optimizer<Sequential>>> {
 #[test]
 fn state_cut_among_ranks_changes_no_bit_with_any_optimiser() {
     for which in 0..optimizers().len() {
-        for (policy, average) in [(Policy::full(DType::F32), true), (Policy::mixed(DType::BF16), false)] {
+        for (policy, average) in
+            [(Policy::full(DType::F32), true), (Policy::mixed(DType::BF16), false)]
+        {
             same_bits(&[2, 3, 4, 8], |group| {
                 let optimizer = optimizers().swap_remove(which);
                 let mut state = State::new(forgetful()?, &optimizer, Key::new(9))?;
@@ -382,14 +389,20 @@ impl Dataset for Noted {
 #[test]
 fn a_rank_reads_the_examples_of_its_own_parts_and_no_others() {
     // With a smaller batch at the end of the epoch, and steps that go over its end.
-    for (parts, batches, size) in [(1, 1, 1), (4, 1, 2), (5, 1, 3), (3, 2, 4), (7, 3, 8), (1, 3, 3)] {
+    for (parts, batches, size) in [(1, 1, 1), (4, 1, 2), (5, 1, 3), (3, 2, 4), (7, 3, 8), (1, 3, 3)]
+    {
         let whole = Loader::new(points(50), 8, Key::new(5)).unwrap().shuffle(true);
-        let expected: Vec<Batch> =
-            whole.start_at(Position::default()).unwrap().take(12).map(|l| l.unwrap().batch).collect();
+        let expected: Vec<Batch> = whole
+            .start_at(Position::default())
+            .unwrap()
+            .take(12)
+            .map(|l| l.unwrap().batch)
+            .collect();
         let mut found = vec![Vec::new(); 12];
         for rank in 0..size {
             let data = std::sync::Arc::new(Noted::new(None));
-            let loader = Loader::new(data.clone(), 8, Key::new(5)).unwrap().shuffle(true).prefetch(0);
+            let loader =
+                Loader::new(data.clone(), 8, Key::new(5)).unwrap().shuffle(true).prefetch(0);
             let cut = Cut { batches, parts, rank, size };
             let shares = loader.shares_from(Position::default(), cut).unwrap().take(12);
             let shares: Vec<_> = shares.map(Result::unwrap).collect();
@@ -436,14 +449,16 @@ fn an_error_on_one_rank_ends_all_with_its_number() {
         let directory = Directory::open(path.join("checkpoints"), 2)?;
         group.barrier()?;
         if group.is_first() {
-            std::fs::remove_dir_all(&path).map_err(|error| Error::Check {
-                op: "test".into(),
-                reason: error.to_string(),
-            })?;
+            std::fs::remove_dir_all(&path)
+                .map_err(|error| Error::Check { op: "test".into(), reason: error.to_string() })?;
         }
         group.barrier()?;
         let mut trainer = Trainer::new(forgetful()?, Sgd::new(0.1))?.group(group);
-        trainer.fit(&loader(10), loss, FitOptions::new(Plan::new(20).parts(2)).directory(&directory))
+        trainer.fit(
+            &loader(10),
+            loss,
+            FitOptions::new(Plan::new(20).parts(2)).directory(&directory),
+        )
     };
     let error = threads(2, full).unwrap_err().to_string();
     assert!(error.contains("rank 0") && error.contains("checkpoints"), "{error}");
@@ -476,7 +491,8 @@ fn fewer_parts_than_ranks_are_refused_in_one_sentence() {
         threads(4, fit).map_err(|error| error.to_string())
     };
     let error = fit(10, Plan::new(2).parts(3), true).unwrap_err();
-    let expected = "fit: parts is 3 for each batch, which makes 3 in a step, expected 4 or more in every step";
+    let expected =
+        "fit: parts is 3 for each batch, which makes 3 in a step, expected 4 or more in every step";
     assert!(error.contains(expected), "{error}");
     // The last batch of the epoch has two examples.
     assert!(fit(12, Plan::new(2).parts(6), false).unwrap_err().contains("makes 2 in a step"));

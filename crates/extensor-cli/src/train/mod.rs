@@ -16,9 +16,9 @@ use data::Data;
 use extensor::data::Loader;
 use extensor::distributed::Group;
 use extensor::io::{atomic, safetensors};
+use extensor::optim::Optimizer;
 use extensor::train::metrics::JsonLines;
 use extensor::train::tensorboard::EventFile;
-use extensor::optim::Optimizer;
 use extensor::train::{Directory, End, FitOptions, Plan, State, Trainer};
 use extensor::{Key, interrupt};
 use network::Network;
@@ -88,7 +88,9 @@ fn train(arguments: &Arguments, group: &Group) -> Result<u8, Failed> {
     });
     let settings = settings.over(recipe::defaults(&model));
     valid(&settings)?;
-    if let Some(threads) = settings.threads.map(|n| n as usize).or_else(|| ranks::threads(&settings)) {
+    if let Some(threads) =
+        settings.threads.map(|n| n as usize).or_else(|| ranks::threads(&settings))
+    {
         extensor::threads::set(threads);
     }
     let data = Data::load(&settings)?;
@@ -182,7 +184,8 @@ impl Session {
         let stop = listen(says)?;
         let Some(place) = place else {
             let mut silent = Silent(stop);
-            let end = trainer.fit(&loader, evaluate::loss, FitOptions::new(plan).hooks(&mut silent))?;
+            let end =
+                trainer.fit(&loader, evaluate::loss, FitOptions::new(plan).hooks(&mut silent))?;
             return Ok(if end == End::Stopped { INTERRUPTED } else { 0 });
         };
         let watch = Watch { settings: &settings, data, plan, stop };

@@ -63,6 +63,18 @@ pub fn group() -> Result<Option<Group>, String> {
     }
 }
 
+/// Which rank this process is, and of how many, if something like `mpirun` started it.
+#[cfg(not(feature = "mpi"))]
+fn mpi_ranks() -> Option<(usize, usize)> {
+    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let names = [
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), // Open MPI
+        ("PMI_RANK", "PMI_SIZE"),                         // MPICH, Intel MPI
+        ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),   // MVAPICH
+    ];
+    names.iter().find_map(|(rank, size)| Some((number(rank)?, number(size)?)))
+}
+
 /// Leaves the others, all work being done.
 pub fn leave(group: &Group) -> Result<(), String> {
     let _ = group;

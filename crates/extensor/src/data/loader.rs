@@ -174,6 +174,16 @@ impl Loader {
         Ok(Maker { loader: self.clone(), position, last_epoch, order: None })
     }
 
+    /// What its batches depend on beside the examples, in words: for ranks to compare.
+    pub(crate) fn described(&self) -> String {
+        let Loader { dataset, key, batch_size, shuffle, drop_last, prefetch: _ } = self;
+        format!(
+            "{} examples in batches of {batch_size} (shuffled: {shuffle}, without the rest: {drop_last}), key {}",
+            dataset.len(),
+            key.seed()
+        )
+    }
+
     /// How many examples the batch at a position has.
     pub(super) fn examples_at(&self, position: Position) -> usize {
         let start = position.batch as usize * self.batch_size;

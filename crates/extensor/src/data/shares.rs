@@ -49,7 +49,11 @@ impl Cut {
             }
         }
         if self.rank >= self.size {
-            return Err(bad("rank", &format!("less than {}, the ranks there are", self.size), self.rank));
+            return Err(bad(
+                "rank",
+                &format!("less than {}, the ranks there are", self.size),
+                self.rank,
+            ));
         }
         Ok(())
     }

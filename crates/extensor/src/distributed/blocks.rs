@@ -69,6 +69,11 @@ impl<T: Tree> Blocks<T> {
         add_up(&mut self.held, block, |a, b| add_all(a, &b))
     }
 
+    /// The blocks that are held, in the order of their parts.
+    pub fn held(&self) -> &[Block<T>] {
+        &self.held
+    }
+
     /// The blocks, in the order of their parts.
     pub fn into_vec(self) -> Vec<Block<T>> {
         self.held

@@ -5,9 +5,9 @@
 
 use super::directory::Directory;
 use super::hooks::{Evaluation, Flow, Hooks, StepReport};
-use super::state::Best;
-use super::together::{any, evaluation_of_first, of_first, tell};
 use super::parts::{Gradient, NO_SINGLE_OPERATION, Part, Step, Taken, gradient};
+use super::state::Best;
+use super::together::{any, evaluation_of_first, expect_alike, of_first, tell};
 use super::trainer::{Measured, Objective, Trainer};
 use crate::compile::compile;
 use crate::data::{Batch, Cut, Loader, Position, Share, Shares};
@@ -197,7 +197,8 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
         let gradient: Option<BatchGradient<'_, M>> = if self.compiled { Some(&take) } else { None };
         let group = self.group.clone();
         let saves = directory.is_some();
-        let mut run = Loop { trainer: self, plan, loss: &of_batch, gradient, directory, saves, hooks };
+        let mut run =
+            Loop { trainer: self, plan, loss: &of_batch, gradient, directory, saves, hooks };
         let ended = run.run(loader);
         if let Err(error) = &ended {
             tell(&group, error);
@@ -237,6 +238,7 @@ impl<M: Tree + Clone, O: Optimizer<M>> Loop<'_, '_, M, O> {
             size: group.size(),
         };
         expect_parts(cut, loader)?;
+        expect_alike(&group, &plan, loader, &self.trainer.state)?;
         let directory = self.directory.filter(|_| group.is_first());
         if let Some(directory) = directory {
             directory.claim()?;

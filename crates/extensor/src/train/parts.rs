@@ -226,7 +226,13 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
     }
 
     /// An error that names an operation, unless what was found can be used or a smaller loss scale helps.
-    fn expect_finite(&self, loss: f64, finite: bool, own: &Own<M>, step: &Step<'_, M>) -> Result<()> {
+    fn expect_finite(
+        &self,
+        loss: f64,
+        finite: bool,
+        own: &Own<M>,
+        step: &Step<'_, M>,
+    ) -> Result<()> {
         let scale = self.state.scale;
         let mends = scale.after(false).value() < scale.value();
         if loss.is_finite() && (finite || mends) {

@@ -1,9 +1,44 @@
-//! What the ranks of a group decide together, so that all of them do the same. It must not know what is
-//! decided.
+//! What the ranks of a group decide together, so that all of them do the same. It must not know how a step
+//! is made.
 
+use super::fit::Plan;
 use super::hooks::Evaluation;
+use super::state::State;
+use crate::autodiff::Path;
+use crate::data::Loader;
 use crate::distributed::Group;
-use crate::{Error, Result};
+use crate::io::safetensors::checksum;
+use crate::{Error, Result, Tree};
+
+/// An error that says which rank differs in what, unless all begin to train with the same.
+pub(super) fn expect_alike<M: Tree>(
+    group: &Group,
+    plan: &Plan,
+    loader: &Loader,
+    state: &State<M>,
+) -> Result<()> {
+    if group.size() == 1 {
+        return Ok(());
+    }
+    let State { step, position, key, scale, best, stale, due, .. } = state;
+    let seed = key.seed();
+    let at = format!("step {step}, {position:?}, key {seed}, {scale:?}, {best:?}, {stale}, {due}");
+    let mut model = String::new();
+    state.model.visit(&Path::ROOT, &mut |path, x| {
+        let sum = checksum::of_bytes(&x.to_bytes()?);
+        model.push_str(&format!("{path}, {} {}, checksum {sum:08x}\n", x.dtype(), x.shape()));
+        Ok(())
+    })?;
+    group.expect_same(
+        "fit",
+        &[
+            ("the plan", &format!("{plan:?}")),
+            ("the loader", &loader.described()),
+            ("what training is at", &at),
+            ("the model", &model),
+        ],
+    )
+}
 
 /// Whether one of the ranks says so.
 pub(super) fn any(group: &Group, own: bool) -> Result<bool> {
