@@ -249,7 +249,16 @@ impl<T: Tree> Accumulator<T> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn mean_of_all(self, group: &Group, parts: usize, weight: f64) -> Result<T> {
-        let sum = group.reduce_blocks(self.blocks.into_vec(), parts)?;
+        let first = self.blocks.held().first().map(|block| block.first);
+        let sum = match group.size() == 1 && first == Some(0) && self.next == parts {
+            // Nobody else has any: nothing need be moved.
+            true => self.blocks.total()?,
+            false => Some(group.reduce_blocks(self.blocks.into_vec(), parts)?),
+        };
+        let Some(sum) = sum else {
+            let (expected, got) = ("one part or more".into(), "none".into());
+            return Err(Error::Inputs { op: "accumulate", expected, got });
+        };
         divided(&sum, weight)
     }
 }
