@@ -20,6 +20,8 @@ pub mod isa;
 pub mod map;
 pub mod masked;
 pub mod math;
+#[cfg(feature = "mpi")]
+pub mod mpi;
 pub mod native;
 pub mod norm;
 pub mod number;

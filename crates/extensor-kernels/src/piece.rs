@@ -118,6 +118,12 @@ impl Piece {
     }
 }
 
+impl AsMut<[u8]> for Piece {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.bytes_mut()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

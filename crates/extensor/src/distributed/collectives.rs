@@ -2,8 +2,10 @@
 
 use super::blocks::{Block, outline};
 use super::flat::{Row, dtypes, unpack};
+use super::group::{count_of, piece_of};
 use super::reduce::Sum;
-use super::{Group, Reduction, fallen};
+use super::transport::{Numbers, Piece};
+use super::{Group, Order, Reduction, fallen};
 use crate::autodiff::{Path, leaves, map};
 use crate::{DType, Error, Result, Shape, Tensor, Tree, ops};
 use extensor_kernels::combine::Combine;
@@ -12,7 +14,7 @@ use std::hash::{DefaultHasher, Hasher};
 impl Group {
     /// Waits until every rank has come here.
     pub fn barrier(&self) -> Result<()> {
-        let _claim = self.claim();
+        let _claim = self.claim()?;
         self.exchange_fixed("barrier", &[0], |_| 1).map(drop)
     }
 
@@ -20,6 +22,16 @@ impl Group {
     /// bits on all, and in every run with as many ranks. The numbers are added in pairs of neighbours, as
     /// [`Blocks`](super::Blocks) does, in their own dtype.
     pub fn all_reduce<T: Tree>(&self, tree: &T, reduction: Reduction) -> Result<T> {
+        self.all_reduce_in(tree, reduction, Order::Fixed)
+    }
+
+    /// [`all_reduce`](Group::all_reduce) in the given order.
+    pub fn all_reduce_in<T: Tree>(
+        &self,
+        tree: &T,
+        reduction: Reduction,
+        order: Order,
+    ) -> Result<T> {
         let op = "all_reduce";
         let how = match reduction {
             Reduction::Sum | Reduction::Mean => Combine::Sum,
@@ -39,9 +51,14 @@ impl Group {
                 });
             }
         }
-        let _claim = self.claim();
+        let _claim = self.claim()?;
         self.agree(op, || described(op, tree))?;
-        let mut summed = self.combine(op, how, &[leaves(tree)], self.size())?.into_iter();
+        let all = leaves(tree);
+        let summed = match order {
+            Order::Fixed => self.combine(op, how, &[all], self.size())?,
+            Order::Fastest => self.combine_fastest(op, how, &all)?,
+        };
+        let mut summed = summed.into_iter();
         map(tree, |x| {
             let sum = summed.next().unwrap_or_else(|| x.clone());
             match reduction {
@@ -73,7 +90,39 @@ impl Group {
     /// # Ok::<(), extensor::Error>(())
     /// ```
     pub fn reduce_blocks<T: Tree>(&self, blocks: Vec<Block<T>>, parts: usize) -> Result<T> {
-        let op = "reduce_blocks";
+        self.reduce_blocks_in(blocks, parts, Order::Fixed)
+    }
+
+    /// [`reduce_blocks`](Group::reduce_blocks) in the given order.
+    pub fn reduce_blocks_in<T: Tree>(
+        &self,
+        blocks: Vec<Block<T>>,
+        parts: usize,
+        order: Order,
+    ) -> Result<T> {
+        let _claim = self.claim()?;
+        self.reduce("reduce_blocks", "", blocks, parts, order)
+    }
+
+    /// What [`reduce_blocks`](Group::reduce_blocks) does, for who has claimed the group.
+    pub(super) fn reduce_claimed<T: Tree>(
+        &self,
+        op: &'static str,
+        what: &str,
+        blocks: Vec<Block<T>>,
+        parts: usize,
+    ) -> Result<T> {
+        self.reduce(op, what, blocks, parts, Order::Fixed)
+    }
+
+    fn reduce<T: Tree>(
+        &self,
+        op: &'static str,
+        what: &str,
+        blocks: Vec<Block<T>>,
+        parts: usize,
+        order: Order,
+    ) -> Result<T> {
         if parts < self.size() {
             let expected = format!("at least as many as ranks, {}", self.size());
             let got = parts.to_string();
@@ -85,13 +134,21 @@ impl Group {
             let (expected, got) = (format!("{own:?}, of this rank's parts"), format!("{held:?}"));
             return Err(Error::Parameter { op, parameter: "blocks", expected, got });
         };
-        let _claim = self.claim();
-        self.agree(op, || format!("{op} of {parts} parts{}", described("", &first.sum)))?;
-        let mut rows = Vec::with_capacity(blocks.len());
-        for block in &blocks {
-            rows.push(split(&block.sum).0);
-        }
-        let mut summed = self.combine(op, Combine::Sum, &rows, parts)?.into_iter();
+        self.agree(op, || format!("{op} {what} of {parts} parts{}", described("", &first.sum)))?;
+        let rows: Vec<_> = blocks.iter().map(|block| split(&block.sum).0).collect();
+        let mut summed = match order {
+            Order::Fixed => self.combine(op, Combine::Sum, &rows, parts)?.into_iter(),
+            Order::Fastest => {
+                let mut sums: Vec<Tensor> = rows[0].iter().map(|x| (*x).clone()).collect();
+                for row in &rows[1..] {
+                    for (sum, x) in sums.iter_mut().zip(row) {
+                        *sum = ops::add(sum, x)?;
+                    }
+                }
+                self.combine_fastest(op, Combine::Sum, &sums.iter().collect::<Vec<_>>())?
+                    .into_iter()
+            }
+        };
         let kept = split(&first.sum).1;
         let mut kept = self.send_from(op, &kept, 0)?.into_iter();
         first.sum.map(&Path::ROOT, &mut |path, x| {
@@ -104,7 +161,7 @@ impl Group {
     pub fn broadcast<T: Tree>(&self, tree: &T, from: usize) -> Result<T> {
         let op = "broadcast";
         self.expect_rank(op, "from", from)?;
-        let _claim = self.claim();
+        let _claim = self.claim()?;
         self.agree(op, || described(op, tree))?;
         let mut sent = self.send_from(op, &leaves(tree), from)?.into_iter();
         map(tree, |x| Ok(sent.next().unwrap_or_else(|| x.clone())))
@@ -114,14 +171,14 @@ impl Group {
     /// shape.
     pub fn gather<T: Tree>(&self, tree: &T, to: usize) -> Result<Option<Vec<T>>> {
         self.expect_rank("gather", "to", to)?;
-        let _claim = self.claim();
+        let _claim = self.claim()?;
         let found = self.collect("gather", tree, Some(to))?;
         Ok((self.rank() == to).then_some(found))
     }
 
     /// The trees of all ranks, by rank, on every rank. Their leaves may differ in shape.
     pub fn all_gather<T: Tree>(&self, tree: &T) -> Result<Vec<T>> {
-        let _claim = self.claim();
+        let _claim = self.claim()?;
         self.collect("all_gather", tree, None)
     }
 
@@ -142,14 +199,14 @@ impl Group {
 
     /// The bytes of all ranks, by rank, on every rank: as many as each has.
     pub fn all_gather_bytes(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let _claim = self.claim();
+        let _claim = self.claim()?;
         self.exchange("all_gather", bytes)
     }
 
     /// The bytes of one rank, on every rank; what the others give does not count.
     pub fn broadcast_bytes(&self, bytes: &[u8], from: usize) -> Result<Vec<u8>> {
         self.expect_rank("broadcast", "from", from)?;
-        let _claim = self.claim();
+        let _claim = self.claim()?;
         let mine = if self.rank() == from { bytes } else { &[] };
         Ok(self.exchange("broadcast", mine)?.swap_remove(from))
     }
@@ -168,7 +225,7 @@ impl Group {
     /// # Ok::<(), extensor::Error>(())
     /// ```
     pub fn expect_same(&self, op: &'static str, facts: &[(&str, &str)]) -> Result<()> {
-        let _claim = self.claim();
+        let _claim = self.claim()?;
         let mut mine = Vec::new();
         for text in facts.iter().flat_map(|(subject, value)| [subject, value]) {
             mine.extend((text.len() as u64).to_le_bytes());
@@ -253,6 +310,50 @@ impl Group {
         Ok(found.into_iter().flatten().collect())
     }
 
+    /// What becomes of the leaves of all ranks in the order that the transport chooses, where it knows one for
+    /// their dtype.
+    fn combine_fastest(
+        &self,
+        op: &'static str,
+        how: Combine,
+        leaves: &[&Tensor],
+    ) -> Result<Vec<Tensor>> {
+        let mut found: Vec<Option<Tensor>> = vec![None; leaves.len()];
+        for dtype in dtypes(leaves) {
+            let places: Vec<usize> =
+                (0..leaves.len()).filter(|&i| leaves[i].dtype() == dtype).collect();
+            let own: Vec<&Tensor> = places.iter().map(|&i| leaves[i]).collect();
+            let row = Row::new(dtype, &own, op)?;
+            let mut sum = piece_of(op, row.len() * dtype.size())?;
+            if self.size() == 1 || !self.sum_by_transport(&row.together(op)?, &mut sum, how)? {
+                let rows = [row];
+                let parts = self.size();
+                sum = Sum { op, how, parts, dtype, len: rows[0].len(), rows: &rows }.run(self)?;
+            }
+            let shapes: Vec<Shape> = own.iter().map(|x| x.shape().clone()).collect();
+            for (i, x) in places.into_iter().zip(unpack(sum, &shapes, dtype)) {
+                found[i] = Some(x);
+            }
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// The numbers of a row of all ranks, if the transport can add them.
+    fn sum_by_transport(&self, row: &Tensor, sum: &mut Piece, how: Combine) -> Result<bool> {
+        let how = match how {
+            Combine::Sum => Reduction::Sum,
+            Combine::Max => Reduction::Max,
+            Combine::Min => Reduction::Min,
+        };
+        let numbers = match row.dtype() {
+            DType::F32 => Numbers::F32(row.row_major(), sum.as_mut_slice()),
+            DType::F64 => Numbers::F64(row.row_major(), sum.as_mut_slice()),
+            DType::I64 => Numbers::I64(row.row_major(), sum.as_mut_slice()),
+            _ => return Ok(false),
+        };
+        self.transport().all_reduce(numbers, how)
+    }
+
     /// One rank's tensors, on every rank.
     fn send_from(&self, op: &'static str, tensors: &[&Tensor], from: usize) -> Result<Vec<Tensor>> {
         let mut found = Vec::with_capacity(tensors.len());
@@ -267,7 +368,7 @@ impl Group {
                 found.push((*x).clone());
                 continue;
             }
-            let mut piece = super::group::piece_of(op, bytes)?;
+            let mut piece = piece_of(op, bytes)?;
             if bytes > 0 {
                 self.transport().receive(from, piece)?;
                 piece = self.await_from(from)?;
@@ -286,10 +387,9 @@ impl Group {
             sizes.flat_map(|n| (n as u64).to_le_bytes()).collect::<Vec<u8>>()
         };
         let shapes = self.exchange(op, &mine.iter().flat_map(sizes).collect::<Vec<u8>>())?;
-        for (i, x) in mine.iter().enumerate() {
+        for x in &mine {
             let row = Row::new(x.dtype(), &[x], op)?;
             let wanted = |rank| to.is_none_or(|to| to == rank) && !x.is_empty();
-            let _ = i;
             for to in self.others().filter(|&rank| wanted(rank)) {
                 self.transport().send(to, row.message(op, 0..x.len())?)?;
             }
@@ -303,11 +403,11 @@ impl Group {
             if to.is_some_and(|to| to != self.rank()) {
                 continue;
             }
-            let mut sizes = sizes.chunks_exact(8).map(super::group::count_of);
+            let mut sizes = sizes.chunks_exact(8).map(count_of);
             found.push(map(tree, |x| {
                 let ndim = sizes.next().unwrap_or(0);
                 let shape = Shape::from(sizes.by_ref().take(ndim).collect::<Vec<_>>());
-                let mut piece = super::group::piece_of(op, shape.count(op)? * x.dtype().size())?;
+                let mut piece = piece_of(op, shape.count(op)? * x.dtype().size())?;
                 if !piece.is_empty() {
                     self.transport().receive(rank, piece)?;
                     piece = self.await_from(rank)?;
@@ -349,7 +449,7 @@ fn described<T: Tree>(op: &str, tree: &T) -> String {
 fn facts_of(mut bytes: &[u8]) -> Vec<(String, String)> {
     let mut next = || {
         let (length, rest) = bytes.split_at_checked(8)?;
-        let (text, rest) = rest.split_at_checked(super::group::count_of(length))?;
+        let (text, rest) = rest.split_at_checked(count_of(length))?;
         bytes = rest;
         Some(String::from_utf8_lossy(text).into_owned())
     };

@@ -55,6 +55,16 @@ impl Row {
         Ok(Message::of_piece(&std::sync::Arc::new(piece)))
     }
 
+    /// All elements as one tensor: the leaf's own memory where there is only one.
+    pub fn together(&self, op: &'static str) -> Result<Tensor> {
+        if let [x] = self.leaves.as_slice() {
+            return Ok(x.clone());
+        }
+        let mut piece = piece_of(op, self.len() * self.dtype.size())?;
+        self.copy(0..self.len(), &mut piece);
+        Ok(unpack(piece, &[Shape::from([self.len()])], self.dtype).swap_remove(0))
+    }
+
     /// Copies these elements.
     pub fn copy(&self, range: Range<usize>, into: &mut Piece) {
         let mut rest = into.bytes_mut();

@@ -1,13 +1,20 @@
 //! A group: what a user holds, and how a rank waits for others.
 
 use super::transport::{Message, Piece, Transport};
+use super::watch::Watch;
 use super::{blocks, fallen};
 use crate::{Error, Result};
 use extensor_kernels::buffer::Buffer;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long ranks may take to find out what they end with.
+const AGREED: Duration = Duration::from_secs(2);
+/// How long those who do not tell the user wait for the one who does.
+const SPOKEN: Duration = Duration::from_millis(700);
 
 /// Several processes that work as one. Each holds a group, in which it has a number, its rank; every rank
 /// must make the same calls, in the same order.
@@ -33,6 +40,33 @@ struct Inner {
     transport: Box<dyn Transport>,
     /// Held by the one call that is being made.
     busy: Mutex<()>,
+    /// Whether a [`Reducer`](super::Reducer) is at work.
+    reducing: AtomicBool,
+    /// Whether one was given up, with messages of it under way.
+    broken: AtomicBool,
+    watch: OnceLock<Arc<Watch>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(watch) = self.watch.get() {
+            match watch.failure() {
+                Some(failure) => self.transport.fail(&failure.reason),
+                None => watch.leave(),
+            }
+        }
+    }
+}
+
+/// A group that ends when nobody else holds it.
+#[cfg(feature = "mpi")]
+pub(super) struct Weak(std::sync::Weak<Inner>);
+
+#[cfg(feature = "mpi")]
+impl Weak {
+    pub fn group(&self) -> Option<Group> {
+        self.0.upgrade().map(|inner| Group { inner })
+    }
 }
 
 impl fmt::Debug for Group {
@@ -69,7 +103,7 @@ impl Transport for Alone {
 impl Group {
     /// A group of this process alone: every sum is what it is given.
     pub fn alone() -> Group {
-        Group { inner: Arc::new(Inner { transport: Box::new(Alone), busy: Mutex::new(()) }) }
+        Group::with(Box::new(Alone))
     }
 
     /// A group over something that moves bytes.
@@ -79,9 +113,23 @@ impl Group {
             let (expected, got) = (format!("below the size, {size}"), rank.to_string());
             return Err(Error::Parameter { op: "group", parameter: "rank", expected, got });
         }
-        Ok(Group {
-            inner: Arc::new(Inner { transport: Box::new(transport), busy: Mutex::new(()) }),
-        })
+        Ok(Group::with(Box::new(transport)))
+    }
+
+    fn with(transport: Box<dyn Transport>) -> Group {
+        let inner = Inner {
+            transport,
+            busy: Mutex::new(()),
+            reducing: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
+            watch: OnceLock::new(),
+        };
+        Group { inner: Arc::new(inner) }
+    }
+
+    #[cfg(feature = "mpi")]
+    pub(super) fn weak(&self) -> Weak {
+        Weak(Arc::downgrade(&self.inner))
     }
 
     /// The number of this process, from 0 on.
@@ -111,9 +159,63 @@ impl Group {
         blocks::share(total, self.rank(), self.size())
     }
 
+    /// Has ranks that are processes watch over each other, by TCP: one that dies, or is stopped for 5 seconds,
+    /// is noticed by all, and their calls return an error that names it. A program that is then still in a call
+    /// which never returns is ended, with that sentence, some seconds later. `false`, on every rank, where one
+    /// cannot connect to rank 0. The group that `Group::mpi` makes is watched from the beginning.
+    pub fn watch(&self) -> Result<bool> {
+        if self.size() > 1 && !self.is_watched() {
+            let _claim = self.claim()?;
+            if let Some(watch) = Watch::start(self)? {
+                let _ = self.inner.watch.set(watch);
+            }
+        }
+        Ok(self.is_watched())
+    }
+
+    /// Whether ranks [watch](Group::watch) over each other.
+    pub fn is_watched(&self) -> bool {
+        self.inner.watch.get().is_some()
+    }
+
+    /// The failure of a rank that all ranks end with, if there was one: for loops to ask that compute for long
+    /// between two calls. Calls return it by themselves.
+    pub fn failure(&self) -> Option<Error> {
+        let failure = self.inner.watch.get()?.failure()?;
+        Some(fallen("group", failure.rank, failure.reason.clone()))
+    }
+
     /// Tells the other ranks that this one ends, and why: their calls return an error that names this rank.
-    pub fn fail(&self, error: &Error) {
-        self.inner.transport.fail(&format!("failed: {error}"));
+    /// Every rank that ends with an error calls it, whether the error is its own or that of another; it returns
+    /// whether this rank is the one that is to tell the user. If several fail at once, one of them is.
+    pub fn fail(&self, error: &Error) -> bool {
+        let reason = format!("failed: {error}");
+        let first =
+            |fallen: usize| (0..self.size()).find(|&rank| rank != fallen) == Some(self.rank());
+        let Some(watch) = self.inner.watch.get() else {
+            self.inner.transport.fail(&reason);
+            return match error {
+                Error::Rank { rank, .. } => *rank == self.rank() || first(*rank),
+                _ => true,
+            };
+        };
+        if watch.failure().is_none() {
+            watch.tell(&reason);
+        }
+        let started = Instant::now();
+        while watch.failure().is_none() && started.elapsed() < AGREED {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let speaks = match watch.failure() {
+            Some(failure) => watch.speaks(failure),
+            None => self.is_first(),
+        };
+        if !speaks {
+            // Launchers end all processes when the first ends: not before one has spoken.
+            std::thread::sleep(SPOKEN);
+        }
+        self.inner.transport.fail(&reason);
+        speaks
     }
 
     pub(super) fn transport(&self) -> &dyn Transport {
@@ -121,8 +223,35 @@ impl Group {
     }
 
     /// The group for one call: calls from several threads would mix their messages.
-    pub(super) fn claim(&self) -> MutexGuard<'_, ()> {
-        self.inner.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn claim(&self) -> Result<MutexGuard<'_, ()>> {
+        let guard = self.inner.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.inner.reducing.load(Ordering::Acquire) {
+            let message = "a reducer is at work; finish it first".into();
+            return Err(Error::Callback { op: "group", message });
+        }
+        Ok(guard)
+    }
+
+    /// The group for a reducer, until it is [given back](Self::give_back).
+    pub(super) fn claim_for_reducer(&self) -> Result<()> {
+        let _claim = self.claim()?;
+        self.inner.reducing.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Ends what [`claim_for_reducer`](Self::claim_for_reducer) began; `whole`: with no message under way.
+    pub(super) fn give_back(&self, whole: bool) {
+        self.inner.broken.fetch_or(!whole, Ordering::AcqRel);
+        self.inner.reducing.store(false, Ordering::Release);
+    }
+
+    /// An error where nothing is to be waited for any more.
+    fn trouble(&self) -> Result<()> {
+        if self.inner.broken.load(Ordering::Acquire) {
+            let message = "a reducer was dropped before it was finished".into();
+            return Err(Error::Callback { op: "group", message });
+        }
+        self.failure().map_or(Ok(()), Err)
     }
 
     /// The ranks other than this one, beginning with the next: not all at once send to the same.
@@ -138,18 +267,33 @@ impl Group {
             if let Some(found) = ready()? {
                 return Ok(found);
             }
-            looks += 1;
+            looks = looks.saturating_add(1);
             match looks {
                 0..200 => std::hint::spin_loop(),
                 200..2000 => std::thread::yield_now(),
-                _ => std::thread::sleep(Duration::from_micros(100)),
+                _ => {
+                    self.trouble()?;
+                    std::thread::sleep(Duration::from_micros(100));
+                }
             }
         }
     }
 
     /// Waits for the next message of a rank.
     pub(super) fn await_from(&self, from: usize) -> Result<Piece> {
-        self.wait(|| self.transport().arrived(from))
+        let mut missed = None;
+        self.wait(|| {
+            let found = self.transport().arrived(from)?;
+            let left = || self.inner.watch.get().is_some_and(|watch| watch.has_left(from));
+            if found.is_none() && left() {
+                // What it sent before it left may still be under way.
+                let since = *missed.get_or_insert_with(Instant::now);
+                if since.elapsed() > AGREED {
+                    return Err(fallen("group", from, "has ended, and sends nothing more".into()));
+                }
+            }
+            Ok(found)
+        })
     }
 
     /// Waits until nobody but the caller holds a piece that was sent.

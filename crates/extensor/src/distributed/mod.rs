@@ -11,12 +11,21 @@ mod blocks;
 mod collectives;
 mod flat;
 mod group;
+mod launched;
+mod link;
+mod meet;
+#[cfg(feature = "mpi")]
+mod mpi;
 mod reduce;
+mod reducer;
 mod threads;
 mod transport;
+mod watch;
 
 pub use blocks::{Block, Blocks};
 pub use group::Group;
+pub use launched::{Launched, launched};
+pub use reducer::Reducer;
 pub use threads::threads;
 pub use transport::{Message, Numbers, Piece, Transport};
 
@@ -33,6 +42,17 @@ pub enum Reduction {
     Max,
     /// The smallest.
     Min,
+}
+
+/// In which order the numbers of ranks are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Order {
+    /// In that of the parts: the same bits for any number of ranks.
+    #[default]
+    Fixed,
+    /// In that which the transport chooses (MPI's own, say, for `f32`, `f64` and `i64`): the same bits on every
+    /// rank, but others for another number of ranks, and perhaps in another run.
+    Fastest,
 }
 
 /// An error that another rank, or what came from it, is the reason of.

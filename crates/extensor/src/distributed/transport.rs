@@ -30,27 +30,32 @@ pub trait Transport: Send + Sync {
     /// Moves on what is under way, and drops messages that have left.
     fn progress(&self) -> Result<()>;
 
-    /// Replaces numbers by their sum, or the largest or smallest, over all ranks in the fastest order that
-    /// the transport knows, or says `false` if it knows none. Every rank calls it with as many numbers.
-    /// This one does wait.
+    /// Whether any thread may call, or only the one that made the transport.
+    fn any_thread(&self) -> bool {
+        true
+    }
+
+    /// The sum of numbers, or the largest or smallest, over all ranks in the fastest order that the transport
+    /// knows; `false` if it knows none. Every rank calls it with as many numbers. This one does wait.
     fn all_reduce(&self, numbers: Numbers<'_>, how: super::Reduction) -> Result<bool> {
         let _ = (numbers, how);
         Ok(false)
     }
 
-    /// Tells the other ranks, as well as the transport can, that this one has failed, and why.
+    /// Tells the other ranks, as well as the transport can, that this one has failed, and why. Nothing is
+    /// sent or received after that.
     fn fail(&self, reason: &str);
 }
 
-/// Numbers that a transport may know how to add.
+/// Numbers that a transport may know how to add: those of this rank, and where the result goes.
 #[derive(Debug)]
 pub enum Numbers<'a> {
     /// Single precision.
-    F32(&'a mut [f32]),
+    F32(&'a [f32], &'a mut [f32]),
     /// Double precision.
-    F64(&'a mut [f64]),
+    F64(&'a [f64], &'a mut [f64]),
     /// Whole numbers.
-    I64(&'a mut [i64]),
+    I64(&'a [i64], &'a mut [i64]),
 }
 
 /// Bytes on their way. Clones share them.
@@ -86,6 +91,12 @@ impl Message {
             Held::Bytes(bytes) => bytes,
         };
         &all[self.range.clone()]
+    }
+}
+
+impl AsRef<[u8]> for Message {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
     }
 }
 
