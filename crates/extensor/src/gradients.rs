@@ -1,7 +1,7 @@
 //! What is done to gradients between their computation and their use: trees in, trees out.
 
 use crate::autodiff::{Path, Tree, leaves, map, map_parameters, parameters};
-use crate::distributed::{Block, Blocks, Group};
+use crate::distributed::{Block, Blocks, Group, Order};
 use crate::exec::launch_in_place;
 use crate::exec::update::Update;
 use crate::{DType, Error, Result, Tensor, ops};
@@ -206,19 +206,22 @@ impl<T: Tree> Accumulator<T> {
 
     /// Adds the mean gradients of a micro-batch that counts `weight`.
     pub fn add(&mut self, grads: &T, weight: f64) -> Result<()> {
-        let weighted = map_parameters(grads, |x| {
-            let x = ops::cast(x, wide(x.dtype()))?;
-            ops::multiply(&x, &Tensor::scalar_of(weight, x.dtype())?)
-        })?;
+        let weighted = map_parameters(grads, |x| weighted(x, weight))?;
         self.blocks.push(self.next, weighted)?;
         self.next += 1;
         self.weight += weight;
         Ok(())
     }
 
-    /// The weights of all that was added.
-    pub fn weight(&self) -> f64 {
-        self.weight
+    /// What was added of each leaf by itself, for a tree of so many.
+    pub(crate) fn into_leaves(self, count: usize) -> Result<Vec<Blocks<Tensor>>> {
+        let mut found: Vec<Blocks<Tensor>> = (0..count).map(|_| Blocks::new()).collect();
+        for Block { first, log2, sum } in self.blocks.into_vec() {
+            for (blocks, x) in found.iter_mut().zip(leaves(&sum)) {
+                blocks.push_block(Block { first, log2, sum: x.clone() })?;
+            }
+        }
+        Ok(found)
     }
 
     /// The mean gradients of all that was added; `None` of nothing.
@@ -232,28 +235,29 @@ impl<T: Tree> Accumulator<T> {
     }
 
     /// The mean gradients of all that was added on all ranks of a group: `parts` micro-batches whose
-    /// weights are `weight` together, of which each rank has added [its own](Group::parts). To the last bit it is
-    /// the [`mean`](Accumulator::mean) of one process that added them all.
+    /// weights are `weight` together, of which each rank has added [its own](Group::parts). In the fixed order
+    /// it is, to the last bit, the [`mean`](Accumulator::mean) of one process that added them all.
     ///
     /// ```
-    /// use extensor::{Error, distributed::threads, gradients::Accumulator, tensor};
+    /// use extensor::distributed::{Order, threads};
+    /// use extensor::{Error, gradients::Accumulator, tensor};
     /// let means = threads(2, |group| {
     ///     let own = group.parts(3);
     ///     let mut total = Accumulator::starting_at(own.start);
     ///     for part in own {
     ///         total.add(&tensor(part as f64), 1.0)?;
     ///     }
-    ///     total.mean_of_all(group, 3, 3.0)?.item::<f64>()
+    ///     total.mean_of_all(group, 3, 3.0, Order::Fixed)?.item::<f64>()
     /// })?;
     /// assert_eq!(means, [1.0, 1.0]);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn mean_of_all(self, group: &Group, parts: usize, weight: f64) -> Result<T> {
+    pub fn mean_of_all(self, group: &Group, parts: usize, weight: f64, order: Order) -> Result<T> {
         let first = self.blocks.held().first().map(|block| block.first);
         let sum = match group.size() == 1 && first == Some(0) && self.next == parts {
             // Nobody else has any: nothing need be moved.
             true => self.blocks.total()?,
-            false => Some(group.reduce_blocks(self.blocks.into_vec(), parts)?),
+            false => Some(group.reduce_blocks_in(self.blocks.into_vec(), parts, order)?),
         };
         let Some(sum) = sum else {
             let (expected, got) = ("one part or more".into(), "none".into());
@@ -263,7 +267,13 @@ impl<T: Tree> Accumulator<T> {
     }
 }
 
+/// A gradient times its weight, in the dtype of the sum.
+pub(crate) fn weighted(x: &Tensor, weight: f64) -> Result<Tensor> {
+    let x = ops::cast(x, wide(x.dtype()))?;
+    ops::multiply(&x, &Tensor::scalar_of(weight, x.dtype())?)
+}
+
 /// A sum divided by the weights of what is in it.
-fn divided<T: Tree>(sum: &T, weight: f64) -> Result<T> {
+pub(crate) fn divided<T: Tree>(sum: &T, weight: f64) -> Result<T> {
     map_parameters(sum, |x| ops::divide(x, &Tensor::scalar_of(weight, x.dtype())?))
 }

@@ -60,6 +60,11 @@ pub struct Settings {
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u64).range(1..))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<u64>,
+    /// Add the gradients of mpirun's ranks in the order that MPI finds fastest: other bits for another number
+    /// of ranks
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fastest: Option<bool>,
     /// Let a batch norm's running statistics be the means over a step's parts, not those of the last
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,6 +178,7 @@ const KEYS: &[(&str, Kind)] = &[
     ("clip", Kind::Number),
     ("accumulate", Kind::Whole(1)),
     ("parts", Kind::Whole(1)),
+    ("fastest", Kind::Flag),
     ("synchronised", Kind::Flag),
     ("ema", Kind::Number),
     ("patience", Kind::Whole(0)),
@@ -243,7 +249,7 @@ impl Settings {
         }
         first! {
             model data epochs steps batch lr optimizer schedule weight_decay clip accumulate parts
-            synchronised ema patience precision augment width depth context seed threads compile shard out
+            fastest synchronised ema patience precision augment width depth context seed threads compile shard out
             resume checkpoint_every eval_every keep check_gradients quiet
         }
     }

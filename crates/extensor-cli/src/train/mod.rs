@@ -14,7 +14,7 @@ pub mod saved;
 use config::Settings;
 use data::Data;
 use extensor::data::Loader;
-use extensor::distributed::Group;
+use extensor::distributed::{Group, Order};
 use extensor::io::{atomic, safetensors};
 use extensor::optim::Optimizer;
 use extensor::train::metrics::JsonLines;
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, String> {
         return Ok(FAILED);
     };
     match train(arguments, &group) {
-        Ok(code) => ranks::leave(&group).map(|()| code),
+        Ok(code) => Ok(code),
         Err(failed) => ranks::explain(&group, failed).map_or(Ok(FAILED), Err),
     }
 }
@@ -125,6 +125,8 @@ struct Session {
     plan: Plan,
     state: State<Network>,
     group: Group,
+    /// The name of its folder.
+    folder: String,
     /// Where the run is, on the first rank.
     place: Option<Place>,
 }
@@ -161,11 +163,14 @@ impl Session {
                 state = state.load(&safetensors::parse(bytes)?)?;
             }
         }
-        Ok(Session { settings, data, loader, plan, state, group: group.clone(), place })
+        let folder =
+            place.as_ref().map_or(String::new(), |place| place.folder.display().to_string());
+        let folder = ranks::of_first(group, &folder)?;
+        Ok(Session { settings, data, loader, plan, state, group: group.clone(), folder, place })
     }
 
     fn run(self) -> Result<u8, Failed> {
-        let Session { settings, data, loader, plan, state, group, place } = self;
+        let Session { settings, data, loader, plan, state, group, folder, place } = self;
         if settings.check_gradients == Some(true) {
             let right = !group.is_first() || gradient::check(&state, &loader)?;
             if !group.all_gather_bytes(&[u8::from(right)])?.concat().iter().all(|&byte| byte == 1) {
@@ -177,6 +182,9 @@ impl Session {
         let trainer = trainer.policy(recipe::policy(&settings)).group(&group);
         let mut trainer = trainer.statistics(recipe::statistics(&settings));
         trainer.compiled = settings.compile == Some(true);
+        if settings.fastest == Some(true) {
+            trainer = trainer.order(Order::Fastest);
+        }
         if settings.shard == Some(true) {
             trainer = trainer.sharded()?;
         }
@@ -184,8 +192,9 @@ impl Session {
         let stop = listen(says)?;
         let Some(place) = place else {
             let mut silent = Silent(stop);
-            let end =
-                trainer.fit(&loader, evaluate::loss, FitOptions::new(plan).hooks(&mut silent))?;
+            let options = FitOptions::new(plan).hooks(&mut silent);
+            let ended = trainer.fit(&loader, evaluate::loss, options);
+            let end = ended.map_err(|error| diverged(error, &settings, &folder))?;
             return Ok(if end == End::Stopped { INTERRUPTED } else { 0 });
         };
         let watch = Watch { settings: &settings, data, plan, stop };
@@ -199,6 +208,18 @@ struct Watch<'a> {
     data: Data,
     plan: Plan,
     stop: Arc<AtomicBool>,
+}
+
+/// An error of training with what to do about it.
+fn diverged(error: extensor::Error, settings: &Settings, folder: &str) -> Failed {
+    match error {
+        error @ extensor::Error::Diverged { .. } => Failed::Together(format!(
+            "{error}\nthe model as it was before that step is in {}; go on with a smaller learning rate: extensor train --resume {folder} --lr {}",
+            checkpoints(Path::new(folder)).display(),
+            settings.lr.unwrap_or(1e-3) / 10.0
+        )),
+        error => error.into(),
+    }
 }
 
 impl Place {
@@ -284,17 +305,8 @@ impl Place {
         let ended = trainer.fit(loader, evaluate::loss, options);
         progress.finish();
         let again = format!("extensor train --resume {}", folder.display());
-        let end = match ended {
-            Ok(end) => end,
-            Err(error @ extensor::Error::Diverged { .. }) => {
-                return Err(Failed::Together(format!(
-                    "{error}\nthe model as it was before that step is in {}; go on with a smaller learning rate: {again} --lr {}",
-                    checkpoints(&folder).display(),
-                    settings.lr.unwrap_or(1e-3) / 10.0
-                )));
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let shown = folder.display().to_string();
+        let end = ended.map_err(|error| diverged(error, settings, &shown))?;
         let state = trainer.state;
         if end == End::Stopped {
             let step = state.step;

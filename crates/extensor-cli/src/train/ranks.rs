@@ -6,7 +6,9 @@ use super::config::Settings;
 use super::data::Data;
 use super::network::Network;
 use extensor::data::Dataset;
-use extensor::distributed::Group;
+#[cfg(not(feature = "mpi"))]
+use extensor::distributed::Launched;
+use extensor::distributed::{Group, launched};
 use extensor::train::{Flow, Hooks, StepReport};
 use extensor::{Error, Key};
 use std::hash::{DefaultHasher, Hasher};
@@ -19,12 +21,12 @@ const COMPARED: usize = 64;
 /// Why a run ended.
 #[derive(Debug)]
 pub enum Failed {
-    /// This rank's own reason, which it tells the others.
+    /// This rank's own reason.
     Own(String),
     /// What all ranks found together.
     Together(String),
-    /// Another rank's reason, or that there is no word from it.
-    Other(Error),
+    /// What the library says.
+    Library(Error),
 }
 
 impl From<String> for Failed {
@@ -35,70 +37,46 @@ impl From<String> for Failed {
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Failed {
-        match error {
-            Error::Rank { .. } => Failed::Other(error),
-            Error::Diverged { .. } => Failed::Together(error.to_string()),
-            error => Failed::Own(error.to_string()),
-        }
+        Failed::Library(error)
     }
 }
 
-/// The ranks that train together; `None` on a rank that has nothing to say about why they cannot.
+/// The ranks that train together; `None` on a rank that leaves it to another to say why they cannot.
 #[cfg(feature = "mpi")]
 pub fn group() -> Result<Option<Group>, String> {
-    Group::mpi().map(Some).map_err(|error| error.to_string())
+    match launched() {
+        None => Ok(Some(Group::alone())),
+        Some(_) => Group::mpi().map(Some).map_err(|error| error.to_string()),
+    }
 }
 
 /// This process alone; an error under `mpirun`, which would train in one folder as often as it has ranks.
 #[cfg(not(feature = "mpi"))]
 pub fn group() -> Result<Option<Group>, String> {
-    match mpi_ranks() {
-        Some((rank, size)) if size > 1 => match rank {
-            0 => Err(format!(
-                "mpirun started {size} ranks, and this extensor was built to run alone: build it with `cargo build --release --features mpi`"
-            )),
-            _ => Ok(None),
-        },
+    match launched() {
+        Some(Launched { rank: 0, size }) if size > 1 => Err(format!(
+            "mpirun started {size} ranks, and this extensor was built to run alone: build it with `cargo build --release --features mpi`"
+        )),
+        Some(Launched { size, .. }) if size > 1 => Ok(None),
         _ => Ok(Some(Group::alone())),
     }
 }
 
-/// Which rank this process is, and of how many, if something like `mpirun` started it.
-#[cfg(not(feature = "mpi"))]
-fn mpi_ranks() -> Option<(usize, usize)> {
-    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-    let names = [
-        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), // Open MPI
-        ("PMI_RANK", "PMI_SIZE"),                         // MPICH, Intel MPI
-        ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),   // MVAPICH
-    ];
-    names.iter().find_map(|(rank, size)| Some((number(rank)?, number(size)?)))
-}
-
-/// Leaves the others, all work being done.
-pub fn leave(group: &Group) -> Result<(), String> {
-    let _ = group;
-    Ok(())
-}
-
-/// Ends a run on all ranks: one of them says why. `None`: this is another.
+/// Ends a run on all ranks. One of them is given the words for it.
 pub fn explain(group: &Group, failed: Failed) -> Option<String> {
-    match failed {
-        Failed::Own(message) if group.size() == 1 => Some(message),
-        Failed::Own(message) => {
-            let reason = message.clone();
-            group.fail(&Error::Check { op: "train".into(), reason });
-            Some(format!("rank {}: {message}", group.rank()))
-        }
-        Failed::Together(message) => group.is_first().then_some(message),
-        // It has said so itself.
-        Failed::Other(Error::Rank { reason, .. }) if reason.starts_with("failed: ") => None,
-        Failed::Other(error) => {
-            // The first that is left, if one is gone.
-            let gone = matches!(error, Error::Rank { rank: 0, .. });
-            (group.rank() == usize::from(gone)).then(|| error.to_string())
-        }
-    }
+    let program = |reason: &String| Error::Check { op: "train".into(), reason: reason.clone() };
+    let several = group.size() > 1;
+    let own = |reason: String| match several {
+        true => format!("rank {}: {reason}", group.rank()),
+        false => reason,
+    };
+    let (error, words) = match failed {
+        Failed::Own(reason) => (program(&reason), own(reason)),
+        Failed::Together(reason) => (program(&reason), reason),
+        Failed::Library(error @ Error::Rank { .. }) => (error.clone(), error.to_string()),
+        Failed::Library(error) => (error.clone(), own(error.to_string())),
+    };
+    (!several || group.fail(&error)).then_some(words)
 }
 
 /// A text of the first rank, on all.

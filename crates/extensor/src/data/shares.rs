@@ -6,6 +6,7 @@
 use super::ahead::Ahead;
 use super::loader::{Loader, Maker, Position, bad};
 use super::{Batch, Dataset};
+use crate::distributed::share;
 use crate::{Key, Result};
 use std::ops::Range;
 
@@ -38,8 +39,7 @@ impl Cut {
 
     /// The rank's parts of a step of so many.
     pub fn own(&self, parts: usize) -> Range<usize> {
-        let from = |rank: usize| (rank as u128 * parts as u128 / self.size as u128) as usize;
-        from(self.rank)..from(self.rank + 1)
+        share(parts, self.rank, self.size)
     }
 
     pub(super) fn expect_sense(&self) -> Result<()> {

@@ -131,7 +131,7 @@ pub(super) fn outline(parts: Range<usize>) -> Vec<(usize, u32)> {
 }
 
 /// The parts, of `total`, that a rank of `size` has: as many as every other, or one more.
-pub(super) fn share(total: usize, rank: usize, size: usize) -> Range<usize> {
+pub(crate) fn share(total: usize, rank: usize, size: usize) -> Range<usize> {
     // In 128 bits, since the product of two counts need not fit in 64.
     let cut = |rank: usize| (rank as u128 * total as u128 / size as u128) as usize;
     cut(rank)..cut(rank + 1)

@@ -22,6 +22,7 @@ mod threads;
 mod transport;
 mod watch;
 
+pub(crate) use blocks::share;
 pub use blocks::{Block, Blocks};
 pub use group::Group;
 pub use launched::{Launched, launched};

@@ -15,6 +15,7 @@ mod state;
 pub mod tensorboard;
 mod together;
 mod trainer;
+mod travel;
 
 pub use claim::Claim;
 pub use directory::{Directory, Found};

@@ -5,7 +5,8 @@
 
 use super::together::first_to_say;
 use super::trainer::{Measured, Statistics, Trainer};
-use crate::autodiff::{Path, value_and_grad_with_aux};
+use crate::autodiff::{Path, map, value_and_grad_with_aux};
+use crate::distributed::Reducer;
 use crate::gradients::{Accumulator, all_finite, finite};
 use crate::nn::Mode;
 use crate::optim::Optimizer;
@@ -86,12 +87,36 @@ struct Own<M> {
     names: Vec<&'static str>,
     /// The gradients, if the step has no other part.
     only: Option<M>,
-    /// The gradients otherwise.
+    /// The gradients otherwise, unless they are on their way already.
     grads: Accumulator<M>,
+    /// Those that are on their way.
+    sent: Option<Reducer>,
     /// The buffers that the last part left.
     buffers: Vec<Tensor>,
     /// Those of all parts that have a mean.
     means: Accumulator<Vec<Tensor>>,
+}
+
+impl<M: Tree> Own<M> {
+    /// Keeps what a part says beside its gradients.
+    fn note(
+        &mut self,
+        loss: &Tensor,
+        finite: bool,
+        measured: &Measured<M>,
+        examples: f64,
+        means: bool,
+    ) -> Result<()> {
+        let values = measured.metrics.iter().map(|(_, value)| to_number(value));
+        let metrics = values.collect::<Result<_>>()?;
+        self.reports.push(Report { examples, finite, loss: to_number(loss)?, metrics });
+        self.names = measured.metrics.iter().map(|(name, _)| *name).collect();
+        self.buffers = measured.model.as_ref().map_or(Vec::new(), buffers);
+        if means {
+            self.means.add(&self.buffers.iter().filter(has_mean).cloned().collect(), examples)?;
+        }
+        Ok(())
+    }
 }
 
 impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
@@ -99,7 +124,9 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
     /// given, and the others'. An error that names an operation unless they can be used or a smaller loss
     /// scale helps.
     pub(super) fn gradients(&self, step: &Step<'_, M>) -> Result<Found<M>> {
-        let own = self.own(step)?;
+        let mut own = self.own(step, self.travels(step))?;
+        // Nothing else is said to the other ranks before this has arrived.
+        let sums = own.sent.take().map(Reducer::finish).transpose()?;
         let reports = self.reports(&own)?;
         let examples: f64 = reports.iter().map(|report| report.examples).sum();
         let (mut loss, mut metrics) = (0.0, vec![0.0; own.names.len()]);
@@ -116,21 +143,25 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
         let mut found = Found { grads: None, buffers: Vec::new(), loss, metrics };
         if finite {
             found.buffers = self.buffers(own.buffers, own.means, step.of, examples)?;
-            found.grads = match own.only {
-                Some(grads) => Some(grads),
-                None => Some(own.grads.mean_of_all(&self.group, step.of, examples)?),
-            };
+            found.grads = Some(match (own.only, sums) {
+                (Some(grads), _) => grads,
+                (None, Some(sums)) => self.arrived(sums, examples)?,
+                (None, None) => {
+                    own.grads.mean_of_all(&self.group, step.of, examples, self.order)?
+                }
+            });
         }
         Ok(found)
     }
 
-    /// What this rank's parts say.
-    fn own(&self, step: &Step<'_, M>) -> Result<Own<M>> {
+    /// What this rank's parts say; whether the gradients are sent as soon as the last part's are known.
+    fn own(&self, step: &Step<'_, M>, travels: bool) -> Result<Own<M>> {
         let mut own = Own {
             reports: Vec::with_capacity(step.parts.len()),
             names: Vec::new(),
             only: None,
             grads: Accumulator::starting_at(step.first),
+            sent: None,
             buffers: Vec::new(),
             means: Accumulator::starting_at(step.first),
         };
@@ -139,29 +170,28 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
         let key = self.state.key.fold_in(self.state.step);
         for (part, number) in step.parts.iter().zip(step.first..) {
             let key = key.fold_in(number as u64);
+            let weight = part.examples as f64;
+            if travels && own.reports.len() + 1 == step.parts.len() {
+                let grads = std::mem::take(&mut own.grads);
+                let sent = self.send_part(part, &Mode::Training(key), grads, number, step.of)?;
+                own.sent = Some(sent.reducer);
+                own.note(&sent.loss, sent.finite, &sent.measured, weight, means)?;
+                continue;
+            }
             let (loss, grads, measured) = match part.gradient {
                 Some(gradient) if !debug::watched() => {
                     gradient(&self.state.model, key, self.state.scale)?
                 }
                 _ => self.part(part, &Mode::Training(key))?,
             };
-            let weight = part.examples as f64;
-            let values = measured.metrics.iter().map(|(_, value)| to_number(value));
-            own.reports.push(Report {
-                examples: weight,
-                finite: grads.is_some(),
-                loss: to_number(&loss)?,
-                metrics: values.collect::<Result<_>>()?,
-            });
-            own.names = measured.metrics.iter().map(|(name, _)| *name).collect();
-            own.buffers = measured.model.as_ref().map_or(Vec::new(), buffers);
-            if means {
-                own.means.add(&own.buffers.iter().filter(has_mean).cloned().collect(), weight)?;
-            }
+            own.note(&loss, grads.is_some(), &measured, weight, means)?;
             match grads {
                 Some(grads) if step.of == 1 => own.only = Some(grads),
                 Some(grads) if finite => own.grads.add(&grads, weight)?,
-                // Nothing will be made of the sum any more.
+                // Nothing will be made of the sum any more, but others wait for it.
+                _ if travels => {
+                    own.grads.add(&map(&self.state.model, Tensor::zeros_like)?, weight)?
+                }
                 _ => finite = false,
             }
         }
@@ -215,7 +245,7 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
         }
         let mut buffers = self.group.broadcast(&own, self.group.size() - 1)?;
         if self.statistics == Statistics::Mean && of > 1 {
-            let means = means.mean_of_all(&self.group, of, examples)?;
+            let means = means.mean_of_all(&self.group, of, examples, self.order)?;
             let places = buffers.iter_mut().filter(|x| has_mean(&&**x));
             for (place, mean) in places.zip(means) {
                 let dtype = place.dtype();
@@ -244,7 +274,7 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
         };
         let mut reason = String::new();
         if own.reports.iter().any(|report| !report.finite || !report.loss.is_finite())
-            && let Err(error) = debug::finite(|| self.own(step))
+            && let Err(error) = debug::finite(|| self.own(step, false))
         {
             reason = error.to_string();
         }

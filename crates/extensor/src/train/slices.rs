@@ -2,7 +2,7 @@
 //! tensors are.
 
 use crate::autodiff::{Path, leaves, map, map_parameters};
-use crate::distributed::Group;
+use crate::distributed::{Group, share};
 use crate::optim::State as OptimizerState;
 use crate::{Result, Shape, Tensor, Tree, ops};
 use std::ops::Range;
@@ -15,18 +15,13 @@ pub(super) struct Slices {
 }
 
 impl Slices {
-    fn range(self, len: usize) -> Range<i64> {
-        let from = |rank: usize| (rank as u128 * len as u128 / self.size as u128) as i64;
-        from(self.rank)..from(self.rank + 1)
-    }
-
     /// The rank's elements of every parameter, in memory of their own; buffers stay. A slice of a tensor of
     /// several axes has several too, so that it is told from a vector.
     pub fn of<T: Tree>(self, tree: &T) -> Result<T> {
         map_parameters(tree, |x| {
-            let Range { start, end } = self.range(x.len());
+            let Range { start, end } = share(x.len(), self.rank, self.size);
             let flat = ops::reshape(&x.contiguous()?, Shape::from([x.len()]))?;
-            let own = ops::slice(&flat, 0, start, end, 1)?.copied()?;
+            let own = ops::slice(&flat, 0, start as i64, end as i64, 1)?.copied()?;
             let mut shape = vec![1; x.ndim().max(1)];
             shape[0] = own.len();
             ops::reshape(&own, shape)

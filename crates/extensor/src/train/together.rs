@@ -101,6 +101,7 @@ pub(super) fn tell(group: &Group, error: &Error) {
     match error {
         // All found it together, or heard of it from another rank.
         Error::Diverged { .. } | Error::Rank { .. } => {}
-        error => group.fail(error),
+        // Who tells the user is the program's question, which asks again.
+        error => drop(group.fail(error)),
     }
 }

@@ -7,7 +7,7 @@ use super::parts::{Part, Step};
 use super::slices::Slices;
 use super::state::State;
 use crate::autodiff::Path;
-use crate::distributed::Group;
+use crate::distributed::{Group, Order};
 use crate::nn::Mode;
 use crate::optim::{Optimizer, Schedule, State as OptimizerState};
 use crate::precision::{LossScale, Policy};
@@ -88,6 +88,8 @@ pub struct Trainer<M, O> {
     pub compiled: bool,
     /// Which running statistics a step of several parts leaves.
     pub statistics: Statistics,
+    /// In which order the gradients of ranks are added.
+    pub order: Order,
     /// The ranks that make each step together.
     pub(super) group: Group,
     /// Which elements of each parameter the optimiser's state is of, if it is not of all.
@@ -132,6 +134,7 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
             policy,
             compiled: false,
             statistics: Statistics::default(),
+            order: Order::Fixed,
             group: Group::alone(),
             slices: None,
         }
@@ -212,6 +215,13 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
     #[must_use]
     pub fn group(self, group: &Group) -> Self {
         Trainer { group: group.clone(), ..self }
+    }
+
+    /// With the gradients of ranks added in this order: the fixed one, unless another is asked for that may be
+    /// faster and makes other bits for another number of ranks.
+    #[must_use]
+    pub fn order(self, order: Order) -> Self {
+        Trainer { order, ..self }
     }
 
     /// With the optimiser's state cut among the ranks of the [group](Trainer::group): each keeps that of

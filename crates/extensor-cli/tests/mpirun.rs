@@ -1,6 +1,6 @@
 //! `mpirun -n N extensor train`, from outside, with real processes: needs `mpirun` and the feature `mpi`.
 //!
-//! `EXTENSOR_KILLS=100 cargo test --release -p extensor-cli --features mpi --test mpi killed` kills more.
+//! `EXTENSOR_KILLS=100 cargo test --release -p extensor-cli --features mpi --test mpirun killed` kills more.
 
 use std::collections::BTreeMap;
 use std::fs;
