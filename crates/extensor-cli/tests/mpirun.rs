@@ -263,8 +263,8 @@ fn a_rank_killed_at_any_moment_ends_all_and_the_run_goes_on_to_the_same_bytes() 
             fs::remove_dir_all(run).unwrap();
             continue;
         };
-        let sent = Command::new("kill").args(["-KILL", &id.to_string()]).stderr(Stdio::null());
-        if !{ sent }.status().unwrap().success() {
+        let sent = Command::new("kill").args(["-KILL", &id.to_string()]).output().unwrap();
+        if !sent.status.success() {
             child.wait().unwrap();
             fs::remove_dir_all(run).unwrap();
             continue;
