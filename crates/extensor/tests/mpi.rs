@@ -167,21 +167,27 @@ fn busy(group: &Group, rank: usize, fate: fn() -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// The leaves of a part.
+/// The leaves of a part: numbers whose sum is another one in another order.
 fn part(part: usize) -> Result<Vec<Tensor>> {
     let key = Key::new(3).fold_in(part as u64);
     let leaf = |(i, (shape, dtype)): (usize, (Vec<usize>, DType))| {
+        if i == 0 {
+            let count: usize = shape.iter().product();
+            let x = (0..count).map(|k| ((k * 7919 + part * 104_729) % 1_000_003) as f32 * 0.1);
+            return Tensor::from_vec(x.collect(), shape);
+        }
         let x = key.fold_in(i as u64).normal(shape, DType::F64)?;
         extensor::ops::cast(&extensor::ops::multiply(&x, &tensor(100.0))?, dtype)
     };
     let outline = [
-        (vec![700_001], DType::F32),
+        // Many chunks for each rank, more than are under way at once.
+        (vec![1_400_001], DType::F32),
         (vec![3, 5], DType::BF16),
         (vec![], DType::F64),
-        (vec![40_000, 7], DType::F16),
+        (vec![400, 7], DType::F16),
         (vec![0, 2], DType::F32),
         (vec![11], DType::I64),
-        (vec![1000, 300], DType::F32),
+        (vec![100, 30], DType::F32),
     ];
     outline.into_iter().enumerate().map(leaf).collect()
 }
@@ -191,7 +197,7 @@ fn bits(tree: &[Tensor]) -> Vec<Vec<u8>> {
 }
 
 fn same_bits(group: &Group) -> Result<()> {
-    for parts in [group.size(), group.size() + 1, 8, 13] {
+    for parts in [group.size(), group.size() + 1, 8] {
         let mut alone = Blocks::new();
         for i in 0..parts {
             alone.push(i, part(i)?)?;
@@ -213,7 +219,6 @@ fn same_bits(group: &Group) -> Result<()> {
                 sum: block.sum[leaf].clone(),
             });
             reducer.push(leaf, blocks.collect())?;
-            std::hint::black_box(part(leaf)?);
         }
         let by_leaf: Vec<Tensor> = reducer.finish()?.into_iter().map(|(_, sum)| sum).collect();
         assert!(bits(&by_leaf) == alone, "leaf by leaf, {parts} parts on {} ranks", group.size());
