@@ -3,6 +3,7 @@
 use super::transport::{Message, Piece, Transport};
 use super::watch::Watch;
 use super::{blocks, fallen};
+use crate::interrupt::stoppable;
 use crate::{Error, Result};
 use extensor_kernels::buffer::Buffer;
 use std::fmt;
@@ -229,6 +230,7 @@ impl Group {
             let message = "a reducer is at work; finish it first".into();
             return Err(Error::Callback { op: "group", message });
         }
+        self.trouble()?;
         Ok(guard)
     }
 
@@ -273,6 +275,8 @@ impl Group {
                 200..2000 => std::thread::yield_now(),
                 _ => {
                     self.trouble()?;
+                    // Whoever asked for the end of long work does not wait for others either.
+                    stoppable("group", || Ok(()))?;
                     std::thread::sleep(Duration::from_micros(100));
                 }
             }

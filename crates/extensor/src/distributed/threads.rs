@@ -5,6 +5,7 @@ use super::{Group, fallen};
 use crate::{Error, Result};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What all ranks see.
@@ -14,6 +15,8 @@ struct Floor {
     sent: Vec<Mutex<VecDeque<Message>>>,
     /// The first rank that failed, and why.
     failed: Mutex<Option<(usize, String)>>,
+    /// Which ranks have returned: they send nothing more.
+    left: Vec<AtomicBool>,
 }
 
 /// One rank's end of it.
@@ -53,9 +56,14 @@ impl Transport for Threads {
         if expected.is_empty() {
             return Ok(None);
         }
+        // Asked before: what it sent before it left is there.
+        let left = self.floor.left[from].load(Ordering::Acquire);
         let sent = locked(&self.floor.sent[self.rank * self.floor.size + from]).pop_front();
         let Some(message) = sent else {
             self.progress()?;
+            if left {
+                return Err(fallen("threads", from, "has ended, and sends nothing more".into()));
+            }
             return Ok(None);
         };
         let Some(mut piece) = expected.pop_front() else { return Ok(None) };
@@ -101,14 +109,15 @@ pub fn threads<R: Send>(size: usize, run: impl Fn(&Group) -> Result<R> + Sync) -
         return Err(Error::Parameter { op: "threads", parameter: "size", expected, got });
     }
     let sent = (0..size * size).map(|_| Mutex::default()).collect();
-    let floor = Arc::new(Floor { size, sent, failed: Mutex::new(None) });
+    let left = (0..size).map(|_| AtomicBool::new(false)).collect();
+    let floor = Arc::new(Floor { size, sent, failed: Mutex::new(None), left });
     let rank = |rank: usize| {
         let expected = (0..size).map(|_| Mutex::default()).collect();
         let transport = Threads { rank, floor: floor.clone(), expected };
         let group = Group::over(transport)?;
         match catch_unwind(AssertUnwindSafe(|| run(&group))) {
             Ok(Ok(made)) => {
-                // One that leaves early will answer nobody any more.
+                floor.left[rank].store(true, Ordering::Release);
                 Ok(made)
             }
             Ok(Err(error)) => {
