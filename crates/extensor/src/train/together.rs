@@ -102,6 +102,8 @@ pub(super) fn tell(group: &Group, error: &Error) {
         // All found it together, or heard of it from another rank.
         Error::Diverged { .. } | Error::Rank { .. } => {}
         // Who tells the user is the program's question, which asks again.
-        error => drop(group.fail(error)),
+        error => {
+            let _ = group.fail(error);
+        }
     }
 }
