@@ -1,7 +1,7 @@
 //! What a sum over ranks costs: in the fixed order, and in the one that MPI chooses.
 
 use extensor::distributed::{Blocks, Group, Order, Reduction};
-use extensor::{DType, Key, Result, Tensor};
+use extensor::{DType, Error, Key, Result, Tensor};
 use std::time::Instant;
 
 /// Bytes that each rank has.
@@ -21,6 +21,21 @@ fn timed(group: &Group, run: &dyn Fn() -> Result<()>) -> Result<f64> {
 fn summary(mut times: Vec<f64>) -> (f64, f64) {
     times.sort_by(f64::total_cmp);
     (times[0], times[times.len() / 2])
+}
+
+/// An error unless both orders find the same but for rounding: what is timed is to be right.
+fn expect_alike(group: &Group, x: &Tensor) -> Result<()> {
+    let [fixed, own] =
+        [Order::Fixed, Order::Fastest].map(|order| group.all_reduce_in(x, Reduction::Sum, order));
+    let (fixed, own) = (fixed?, own?);
+    let pairs = fixed.iter::<f32>()?.zip(own.iter::<f32>()?);
+    let far = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    // Sums of a few numbers of about 1.
+    if far < 1e-5 {
+        return Ok(());
+    }
+    let reason = format!("the two orders differ by {far}");
+    Err(Error::Check { op: "all_reduce".into(), reason })
 }
 
 /// Prints, on rank 0, what sums of `f32` over the ranks of an mpirun take, interleaved.
@@ -45,6 +60,7 @@ pub fn compare(turns: usize) -> Result<()> {
             group.parts(parts).try_for_each(|part| blocks.push(part, x.clone()))?;
             group.reduce_blocks(blocks.into_vec(), parts).map(drop)
         };
+        expect_alike(&group, &x)?;
         let (mut fixed, mut own, mut odd) = (Vec::new(), Vec::new(), Vec::new());
         for turn in 0..=turns {
             let times = [

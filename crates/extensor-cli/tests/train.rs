@@ -681,3 +681,59 @@ fn completions_and_manual_name_every_flag() {
     assert!(succeeds(&["man"]).contains("inspect"));
     assert!(refused(&["man", "walk"]).contains("walk"));
 }
+
+/// An IDX file as two, of `first` examples and of the rest.
+fn cut(folder: &Path, name: &str, axes: usize, first: usize) {
+    let whole = fs::read(folder.join(name)).unwrap();
+    fs::remove_file(folder.join(name)).unwrap();
+    let (head, rest) = whole.split_at(4 + 4 * axes);
+    let count = u32::from_be_bytes(head[4..8].try_into().unwrap()) as usize;
+    let each = rest.len() / count;
+    for (part, examples) in [&rest[..first * each], &rest[first * each..]].into_iter().enumerate() {
+        let mut bytes = head.to_vec();
+        bytes[4..8].copy_from_slice(&((examples.len() / each) as u32).to_be_bytes());
+        bytes.extend(examples);
+        fs::write(folder.join(format!("{part}-{name}")), bytes).unwrap();
+    }
+}
+
+#[test]
+fn pictures_in_shards_give_the_checkpoint_of_the_same_pictures_in_memory_byte_for_byte() {
+    let run = |name: &str, shards: bool| {
+        let folder = folder(name);
+        if shards {
+            cut(&folder.join("data"), "train-images-idx3-ubyte", 3, 50);
+            cut(&folder.join("data"), "train-labels-idx1-ubyte", 1, 50);
+            cut(&folder.join("data"), "t10k-images-idx3-ubyte", 3, 1);
+            cut(&folder.join("data"), "t10k-labels-idx1-ubyte", 1, 1);
+        }
+        let arguments =
+            "train --model mlp --width 8 --data data --batch 16 --steps 20 --augment --out run";
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let output = command(&arguments).current_dir(&folder).output().unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+        let plot = fs::read(folder.join("run/plots/mistakes.svg")).unwrap();
+        let saved = fs::read_dir(folder.join("run/checkpoints")).unwrap();
+        let mut saved: Vec<PathBuf> = saved.map(|file| file.unwrap().path()).collect();
+        saved.retain(|path| path.extension().is_some_and(|end| end == "safetensors"));
+        saved.sort();
+        let bytes: Vec<Vec<u8>> = saved.iter().map(|path| fs::read(path).unwrap()).collect();
+        assert!(!bytes.is_empty());
+        (folder, bytes, plot)
+    };
+    let (whole, expected, expected_plot) = run("whole", false);
+    let (parts, found, plot) = run("parts", true);
+    assert!(expected == found && expected_plot == plot);
+    // One shard too short, and what is no picture, are errors that name the file.
+    let data = parts.join("data");
+    fs::File::options()
+        .write(true)
+        .open(data.join("1-train-images-idx3-ubyte"))
+        .unwrap()
+        .set_len(500)
+        .unwrap();
+    let text_ = refused(&["train", "--data", text(&data), "--steps", "1"]);
+    assert!(text_.contains("1-train-images-idx3-ubyte") && text_.contains("484 follow"), "{text_}");
+    fs::remove_dir_all(whole).unwrap();
+    fs::remove_dir_all(parts).unwrap();
+}

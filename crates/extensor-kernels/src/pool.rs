@@ -189,7 +189,6 @@ impl<W: Wide, const S: usize> Kernel for Maximum<'_, W, S> {
         let Maximum { rows, columns, x, y, indices } = self;
         let (width, count) = (columns.len, columns.count);
         let inside = inside::<S>(columns, rows);
-        let mut offsets = stop::room(0i32, inside.len());
         let mut row = 0;
         while row < rows.count {
             let (lines, _) = rows.get(row);
@@ -209,15 +208,11 @@ impl<W: Wide, const S: usize> Kernel for Maximum<'_, W, S> {
             }
             if !inside.is_empty() {
                 let first = columns.get(inside.start).0;
-                let y = &mut y[inside.clone()];
-                many_windows::<W, S>(x, width, lines.clone(), first.clone(), y, &mut offsets);
-                let mut index = (lines.start * width + first.start) as i64;
-                let indices = &mut indices[inside.clone()];
-                let mut i = 0;
-                while i < offsets.len() {
-                    indices[i] = index + i64::from(offsets[i]);
-                    index += S as i64;
-                    i += 1;
+                let (y, indices) = (&mut y[inside.clone()], &mut indices[inside.clone()]);
+                if y.len() < MANY {
+                    many_windows::<W, S, FEW>(x, width, lines, first, y, indices);
+                } else {
+                    many_windows::<W, S, MANY>(x, width, lines, first, y, indices);
                 }
             }
             row += 1;
@@ -239,7 +234,7 @@ fn inside<const S: usize>(columns: &Windows, rows: &Windows) -> Range<usize> {
     }
     let first = padding.div_ceil(stride);
     let end = ((columns.len + padding - kernel) / stride + 1).min(columns.count);
-    first.min(end)..end
+    if first + FEW <= end { first..end } else { 0..0 }
 }
 
 /// The largest number of one window and its index.
@@ -266,48 +261,80 @@ fn one_window<W: Wide>(
     (best, index)
 }
 
-/// The largest numbers of windows side by side, the first of which is `first`, and how far from the
-/// beginning of each they lie.
+/// Windows that are looked at together: as many as a register of 256 bits holds of `f32`, and half of
+/// it.
+const MANY: usize = 8;
+const FEW: usize = 4;
+
+/// The largest numbers of windows side by side, `S` columns apart, the first of which is `first`, and where
+/// they lie: `N` at a time, the last of which are some that were looked at before where there are not as
+/// many left. There must be so many.
 #[inline(always)]
-fn many_windows<W: Wide, const S: usize>(
+fn many_windows<W: Wide, const S: usize, const N: usize>(
     x: &[W],
     width: usize,
     lines: Range<usize>,
     first: Range<usize>,
-    best: &mut [W],
-    offsets: &mut [i32],
+    y: &mut [W],
+    indices: &mut [i64],
 ) {
-    let count = best.len();
-    let offsets = &mut offsets[..count];
-    let mut line = lines.start;
-    while line < lines.end {
-        let mut across = first.start;
-        while across < first.end {
-            let start = line * width + across;
-            let from = &x[start..start + (count - 1) * S + 1];
-            let offset = ((line - lines.start) * width + across - first.start) as i32;
+    let last = y.len() - N;
+    let mut window = 0;
+    loop {
+        let start = lines.start * width + first.start + window * S;
+        let (best, offsets) = together::<W, S, N>(&x[start..], width, lines.len(), first.len());
+        y[window..window + N].copy_from_slice(&best);
+        let indices = &mut indices[window..window + N];
+        let mut i = 0;
+        while i < N {
+            indices[i] = (start + i * S) as i64 + i64::from(offsets[i]);
+            i += 1;
+        }
+        if window == last {
+            return;
+        }
+        window = (window + N).min(last);
+    }
+}
+
+/// The largest numbers of windows of `tall` lines of `wide` numbers, the first of which begins where `x`
+/// does, and how far from the beginning of each they lie.
+#[inline(always)]
+fn together<W: Wide, const S: usize, const N: usize>(
+    x: &[W],
+    width: usize,
+    tall: usize,
+    wide: usize,
+) -> ([W; N], [i32; N]) {
+    let (mut best, mut offsets) = (every::<W, S, N>(x), [0; N]);
+    let mut line = 0;
+    while line < tall {
+        let mut across = usize::from(line == 0);
+        while across < wide {
+            let at = line * width + across;
+            let new = every::<W, S, N>(&x[at..]);
             let mut i = 0;
-            if offset == 0 {
-                while i < count {
-                    // SAFETY: `i` is below `count`, so this is within the slice just cut.
-                    best[i] = unsafe { *from.get_unchecked(i * S) };
-                    offsets[i] = 0;
-                    i += 1;
-                }
-            } else {
-                while i < count {
-                    // SAFETY: as above.
-                    let x = unsafe { *from.get_unchecked(i * S) };
-                    let better = beats(x, best[i]);
-                    offsets[i] = if better { offset } else { offsets[i] };
-                    best[i] = if better { x } else { best[i] };
-                    i += 1;
-                }
+            while i < N {
+                let better = beats(new[i], best[i]);
+                offsets[i] = if better { at as i32 } else { offsets[i] };
+                best[i] = if better { new[i] } else { best[i] };
+                i += 1;
             }
             across += 1;
         }
         line += 1;
     }
+    (best, offsets)
+}
+
+/// Every `S`-th number, the first included: of one or of two.
+#[inline(always)]
+fn every<W: Copy, const S: usize, const N: usize>(x: &[W]) -> [W; N] {
+    let x = &x[..(N - 1) * S + 1];
+    // Loads of neighbours, which the compiler makes one of.
+    let (low, high) = (&x[..N], &x[x.len() - N..]);
+    let skipped = x.len() - N;
+    std::array::from_fn(|i| if i * S < N { low[i * S] } else { high[i * S - skipped] })
 }
 
 /// Adds each gradient to the element that its window's largest number came from, in their order.

@@ -7,6 +7,7 @@ use crate::create::asarray;
 use crate::error::{OrRaise, exception, released};
 use crate::random::PyKey;
 use crate::recipe::Recipe;
+use crate::stored::PyStoredImages;
 use crate::tensor::PyTensor;
 use extensor::data::csv::{self, Column, Options};
 use extensor::data::text::{self, Vocabulary, Windows};
@@ -28,7 +29,7 @@ pub struct PyDataset {
 }
 
 impl PyDataset {
-    fn new(data: impl Dataset + 'static, raised: Raised, recipe: Recipe) -> PyDataset {
+    pub fn new(data: impl Dataset + 'static, raised: Raised, recipe: Recipe) -> PyDataset {
         PyDataset { data: Arc::new(data), raised, recipe }
     }
 }
@@ -62,7 +63,8 @@ impl PyDataset {
     }
 }
 
-fn batch(
+/// A batch of a data set.
+pub fn batch(
     py: Python<'_>,
     data: &dyn Dataset,
     raised: &Raised,
@@ -107,7 +109,8 @@ pub struct PyImages {
     settings: Settings,
 }
 
-type Settings = (Option<(Vec<f64>, Vec<f64>)>, usize, bool);
+/// Mean and standard deviation, how far images are moved, and whether they are mirrored.
+pub type Settings = (Option<(Vec<f64>, Vec<f64>)>, usize, bool);
 
 impl From<Images> for PyImages {
     fn from(data: Images) -> PyImages {
@@ -210,7 +213,7 @@ pub fn subset(dataset: &Bound<'_, PyAny>, indices: Vec<usize>) -> PyResult<PyDat
 }
 
 /// What a Python data set raised, until it is back in Python: batches are made by another thread.
-type Raised = Arc<Mutex<Option<PyErr>>>;
+pub type Raised = Arc<Mutex<Option<PyErr>>>;
 
 fn taken(raised: &Raised, error: extensor::Error) -> PyErr {
     let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -251,6 +254,9 @@ fn any(dataset: &Bound<'_, PyAny>) -> PyResult<(Arc<dyn Dataset>, Raised)> {
         return Ok((data.get().data.clone(), data.get().raised.clone()));
     }
     if let Ok(images) = dataset.cast::<PyImages>() {
+        return Ok((Arc::new(images.get().data.clone()), Raised::default()));
+    }
+    if let Ok(images) = dataset.cast::<PyStoredImages>() {
         return Ok((Arc::new(images.get().data.clone()), Raised::default()));
     }
     if !dataset.hasattr("batch")? {

@@ -33,6 +33,7 @@ mod random;
 mod recipe;
 mod schedule;
 mod search;
+mod stored;
 mod tensor;
 mod train;
 
@@ -106,6 +107,10 @@ mod _core {
     };
     #[pymodule_export]
     use crate::search::{nonzero, unique};
+    #[pymodule_export]
+    use crate::stored::{
+        PyRows, PyStoredImages, find_shards, rows, shards_found, stored_images_of, stored_pairs,
+    };
     #[pymodule_export]
     use crate::tensor::{PyTensor, sum_to_shape};
     #[pymodule_export]

@@ -3,6 +3,7 @@
 import gzip
 import io as streams
 import math
+import pickle
 import struct
 import sys
 import types
@@ -10,7 +11,7 @@ import types
 import pytest
 
 import extensor as ex
-from extensor import data, io, nn, optim, progress, train, tree
+from extensor import _core, data, io, nn, optim, progress, train, tree
 
 
 def spirals(count=200):
@@ -295,14 +296,65 @@ def test_a_data_set_of_ones_own_is_loaded_and_raises_what_it_raises():
         data.Loader([1.0, 2.0], batch_size=1, key=ex.Key(1))
 
 
-def test_a_data_set_whose_order_no_memory_holds_raises_memory_error():
+def test_a_data_set_whose_order_no_memory_holds_is_gone_through_without_a_list_of_it():
     class Endless(Squares):
         def __len__(self):
-            return 2**59
+            return 2**40
+
+        def batch(self, indices, key):
+            return indices, indices
 
     for shuffle in (False, True):
+        loader = data.Loader(Endless(), batch_size=4, key=ex.Key(1), shuffle=shuffle)
+        x, _, at, _ = next(loader.start_at(3, 2**38 - 1))
+        assert len(set(x.tolist())) == 4 and all(0 <= i < 2**40 for i in x.tolist()) and at == (3, 2**38 - 1)
+        assert shuffle or x.tolist() == [2**40 - 4, 2**40 - 3, 2**40 - 2, 2**40 - 1]
         with pytest.raises(MemoryError):
-            next(iter(data.Loader(Endless(), batch_size=4, key=ex.Key(1), shuffle=shuffle)))
+            loader.order(0)
+
+
+@pytest.mark.parametrize("form", ["npy", "idx", "safetensors"])
+def test_data_sets_in_files_give_the_batches_of_those_in_memory(tmp_path, form):
+    np = pytest.importorskip("numpy")
+    pictures = (np.arange(11 * 60) * 37 % 256).astype("uint8").reshape(11, 3, 4, 5)
+    labels = (np.arange(11) * 5 % 7).astype("uint8")
+    for number, part in enumerate([slice(0, 2), slice(2, 9), slice(9, 11)]):
+        x, y = pictures[part], labels[part]
+        if form == "npy":
+            np.save(tmp_path / f"train-images-{number}.npy", x)
+            np.save(tmp_path / f"train-labels-{number}.npy", y)
+        elif form == "idx":
+            head = struct.pack(">BBBBIIII", 0, 0, 8, 4, len(x), 3, 4, 5)
+            (tmp_path / f"train-images-{number}.idx").write_bytes(head + x.tobytes())
+            head = struct.pack(">BBBBI", 0, 0, 8, 1, len(y))
+            (tmp_path / f"train-labels-{number}.idx").write_bytes(head + y.tobytes())
+        else:
+            io.save_safetensors(tmp_path / f"train-{number}.safetensors", {"images": ex.asarray(x), "labels": ex.asarray(y)})
+    images, targets = data.open_shards(tmp_path)
+    assert (len(images), images.shape, images.dtype, images.shards) == (11, (3, 4, 5), ex.uint8, [2, 7, 2])
+    assert repr(images) == "<extensor.data.Rows: 11 of uint8 [3, 4, 5] in 3 files>"
+    assert np.asarray(images.read([10, 0])).tolist() == pictures[[10, 0]].tolist()
+    stored = data.StoredImages(images, targets)
+    memory = data.Images(ex.asarray(pictures), ex.asarray(labels))
+    assert (len(stored), stored.size, stored.classes) == (11, (3, 4, 5), 7)
+    assert stored.statistics() == memory.statistics()
+    assert stored.image(4).tolist() == pictures[4].tolist()
+    for inputs, targets_, same in [
+        (stored.normalize([0.5], [0.25]).augment(1, True), None, memory.normalize([0.5], [0.25]).augment(1, True)),
+        (images, targets, _core.pairs(ex.asarray(pictures), ex.asarray(labels))),
+    ]:
+        found = data.Loader(inputs, targets_, 4, ex.Key(1))
+        found = pickle.loads(pickle.dumps(found))
+        for (x, y), (a, b) in zip(found.epoch(2), data.Loader(same, None, 4, ex.Key(1)).epoch(2), strict=True):
+            assert (x.tolist(), x.dtype, y.tolist(), y.dtype) == (a.tolist(), a.dtype, b.tolist(), b.dtype)
+    if form == "npy":
+        assert len(data.open_rows(tmp_path / "train-images-1.npy")) == 7
+        with open(tmp_path / "train-images-1.npy", "r+b") as file:
+            file.truncate(200)
+        with pytest.raises(OSError, match=r"train-images-1.npy: example 8 \(row 6\) cannot be read"):
+            stored.batch([1, 8])
+        with pytest.raises(OSError, match="take|follow"):
+            data.open_rows([tmp_path / "train-images-1.npy"])
 
 
 def test_a_subset_has_the_examples_that_were_chosen():

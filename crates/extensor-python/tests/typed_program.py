@@ -228,6 +228,11 @@ def more_models() -> None:
     assert minimum.stop == "converged" and minimum.value < 1e-12
     windows: data.Dataset = data.windows(ex.arange(32, dtype=ex.uint16), 8, 4)
     kept: data.Dataset = data.subset(windows, [0, 2])
+    if len(kept) > 2:
+        inputs, targets = data.open_shards("shards", ["train", "fit"])
+        rows: data.Rows = data.open_rows(["a.npy", "b.npy"])
+        stored: data.StoredImages = data.StoredImages(inputs, targets).normalize([0.5], [0.5])
+        assert len(data.Loader(stored, key=key)) == len(data.Loader(rows, targets, 4, key)) and rows.shape
     assert len(kept) == 2 and data.Vocabulary("abc").encode("cab").tolist() == [2, 0, 1]
 
 

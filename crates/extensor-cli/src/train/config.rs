@@ -15,7 +15,7 @@ pub struct Settings {
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(MODELS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What to learn: mnist or shakespeare (built in), a folder of IDX or CIFAR files, a CSV or text file
+    /// What to learn: mnist or shakespeare (built in), a folder of IDX or CIFAR files or shards, a CSV or text file
     #[arg(long, value_name = "DIR|FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,

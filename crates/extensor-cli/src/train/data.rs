@@ -3,6 +3,7 @@
 //! A [`Task`] is what must be known to use a trained model; it travels with its checkpoints.
 
 use super::config::Settings;
+use super::pictures::{self, Pictures};
 use extensor::data::text::{Vocabulary, Windows};
 use extensor::data::{Augment, Dataset, Images, Pairs, Subset, cifar, csv, idx, text};
 use extensor::{Key, Tensor};
@@ -66,7 +67,7 @@ pub struct Data {
     /// To test with.
     pub test: Arc<dyn Dataset>,
     /// The pictures to test with, as they are.
-    pub pictures: Option<Images>,
+    pub pictures: Option<Pictures>,
 }
 
 const MNIST: [&[u8]; 4] = [
@@ -95,19 +96,24 @@ impl Data {
         found.map_err(|error| error.to_string())
     }
 
-    /// A folder of IDX or CIFAR files, or a file of text or of comma-separated numbers.
+    /// A folder of IDX or CIFAR files or of shards, or a file of text or of comma-separated numbers.
     fn read(path: &Path, settings: &Settings) -> Result<Data, String> {
         let shown = path.display();
         let name = path.file_name().map_or("data".into(), |n| n.to_string_lossy().into_owned());
         if path.is_dir() {
             let has =
                 |file: &str| path.join(file).is_file() || path.join(format!("{file}.gz")).is_file();
+            let in_memory = |(train, test)| [train, test].map(Pictures::Here);
             let found = match () {
-                () if has("data_batch_1.bin") => cifar::folder(path, cifar::Kind::Ten),
-                () if has("train.bin") => cifar::folder(path, cifar::Kind::HundredFine),
-                () => idx::folder(path),
+                () if has("data_batch_1.bin") => {
+                    cifar::folder(path, cifar::Kind::Ten).map(in_memory)
+                }
+                () if has("train.bin") => {
+                    cifar::folder(path, cifar::Kind::HundredFine).map(in_memory)
+                }
+                () => pictures::folder(path),
             };
-            let made = found.and_then(|(train, test)| images(&name, train, test, settings));
+            let made = found.and_then(|found| images(&name, found, settings));
             return made.map_err(|error| error.to_string());
         }
         if !path.exists() {
@@ -133,28 +139,25 @@ fn mnist(settings: &Settings) -> extensor::Result<Data> {
     let [images_, labels, test_images, test_labels] = MNIST;
     let train = Images::new(idx::parse(images_)?, idx::parse(labels)?)?;
     let test = Images::new(idx::parse(test_images)?, idx::parse(test_labels)?)?;
-    images("mnist", train, test, settings)
+    images("mnist", [train, test].map(Pictures::Here), settings)
 }
 
-fn images(name: &str, train: Images, test: Images, settings: &Settings) -> extensor::Result<Data> {
-    let (mean, std): (Vec<f64>, Vec<f64>) = train.statistics().into_iter().unzip();
+fn images(name: &str, [train, test]: [Pictures; 2], settings: &Settings) -> extensor::Result<Data> {
+    let (mean, std): (Vec<f64>, Vec<f64>) = train.statistics()?.into_iter().unzip();
     // A channel that is the same everywhere says nothing, however it is scaled.
     let std: Vec<f64> = std.into_iter().map(|s| if s > 0.0 { s } else { 1.0 }).collect();
-    let [_, c, h, w] = train.images().shape()[..] else { unreachable!("pictures have four axes") };
+    let shape = train.size();
     let classes = train.classes().max(test.classes()).max(2);
-    let task = Task::Images { shape: [c, h, w], classes, mean: mean.clone(), std: std.clone() };
-    if test.images().shape()[1..] != train.images().shape()[1..] {
-        let (expected, got) = (format!("[n, {c}, {h}, {w}]"), test.images().shape().clone());
-        let (op, argument) = ("train", "the pictures to test with");
-        return Err(extensor::Error::Shape { op, argument, expected, got });
-    }
+    let task = Task::Images { shape, classes, mean: mean.clone(), std: std.clone() };
+    test.expect_size(shape)?;
     let train = train.normalize(&mean, &std)?;
     let test = test.normalize(&mean, &std)?;
     // Of colour pictures the mirror image shows the same thing; of a digit it does not.
-    let augment = Augment { shift: if c == 3 { 4 } else { 2 }, flip: c == 3 };
+    let colour = shape[0] == 3;
+    let augment = Augment { shift: if colour { 4 } else { 2 }, flip: colour };
     let train = if settings.augment == Some(true) { train.augment(augment) } else { train };
     let pictures = Some(test.clone());
-    Ok(Data { task, name: name.into(), train: Arc::new(train), test: Arc::new(test), pictures })
+    Ok(Data { task, name: name.into(), train: train.dataset(), test: test.dataset(), pictures })
 }
 
 fn letters(name: &str, text: &str, settings: &Settings) -> extensor::Result<Data> {

@@ -5,6 +5,7 @@ pub mod data;
 pub mod evaluate;
 mod gradient;
 pub mod network;
+pub mod pictures;
 pub mod progress;
 pub mod ranks;
 pub mod recipe;

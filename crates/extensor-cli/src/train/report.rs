@@ -4,12 +4,12 @@ use super::config::Settings;
 use super::data::{Data, Task};
 use super::evaluate::{self, Scores};
 use super::network::Network;
+use super::pictures::Pictures;
 use super::progress::{Progress, clock};
 use super::saved;
 use crate::plot::{Panel, Picture, Series, attention, confusion, curves, mistakes};
 use crate::text;
 use extensor::autodiff::parameters;
-use extensor::data::Images;
 use extensor::io::atomic;
 use extensor::nn::models::Gpt;
 use extensor::train::{Directory, End, Plan, State, metrics};
@@ -183,7 +183,8 @@ fn draw(
     if let Some(images) = &data.pictures {
         let wrong = scores.mistakes();
         let pictures = wrong.iter().take(SHOWN).map(|p| picture(images, p));
-        pages.push(("mistakes.svg", mistakes(&pictures.collect::<Vec<_>>(), wrong.len())));
+        let pictures = pictures.collect::<extensor::Result<Vec<_>>>()?;
+        pages.push(("mistakes.svg", mistakes(&pictures, wrong.len())));
     }
     if let (Network::Gpt(model), Task::Text { letters }) = (model, &data.task) {
         pages.push(("attention.svg", looks(model, letters)?));
@@ -202,17 +203,14 @@ fn draw(
     Ok(paths)
 }
 
-fn picture(images: &Images, p: &evaluate::Prediction) -> Picture {
-    let [_, c, h, w] = images.images().shape()[..] else { unreachable!("pictures have four axes") };
-    let size = c * h * w;
-    let all = images.images().as_slice::<u8>().unwrap_or_default();
-    Picture {
-        pixels: all.get(p.example * size..(p.example + 1) * size).unwrap_or_default().to_vec(),
-        size: [c, h, w],
+fn picture(images: &Pictures, p: &evaluate::Prediction) -> extensor::Result<Picture> {
+    Ok(Picture {
+        pixels: images.image(p.example)?.to_vec::<u8>()?,
+        size: images.size(),
         truth: p.truth.to_string(),
         predicted: p.predicted.to_string(),
         probability: p.probability,
-    }
+    })
 }
 
 /// The curves of the metrics that were written.

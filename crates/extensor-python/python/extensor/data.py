@@ -10,11 +10,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Protocol
 
 from . import _core
-from ._core import Dataset, Images, Key, Table, Tensor, Vocabulary, subset, windows
+from ._core import (
+    Dataset, Images, Key, Rows, StoredImages, Table, Tensor, Vocabulary, subset, windows,
+)  # fmt: skip
 
 __all__ = [
-    "Batch", "Dataset", "Examples", "Images", "Loader", "Table", "Vocabulary", "cifar", "mnist",
-    "read_cifar", "read_csv", "read_idx", "read_text", "subset", "windows",
+    "Batch", "Dataset", "Examples", "Images", "Loader", "Rows", "StoredImages", "Table",
+    "Vocabulary", "cifar", "mnist", "open_rows", "open_shards", "read_cifar", "read_csv",
+    "read_idx", "read_text", "subset", "windows",
 ]
 
 #: Inputs and targets.
@@ -34,10 +37,10 @@ class Examples(Protocol):
 
 
 class Loader:
-    """Cuts inputs and targets, or a data set (`Images`, `windows`, `subset`), into batches: an
-    iterable of pairs. A data set of your own has `len(data)` and `data.batch(indices, key)`, which
-    returns inputs and targets; whatever is random about example `i` should come from
-    `key.fold_in(i)`.
+    """Cuts inputs and targets, or a data set (`Images`, `StoredImages`, `windows`, `subset`), into
+    batches: an iterable of pairs. Inputs and targets are arrays, or `Rows` that stay in files. A data
+    set of your own has `len(data)` and `data.batch(indices, key)`, which returns inputs and targets;
+    whatever is random about example `i` should come from `key.fold_in(i)`.
 
     The same key gives the same order, another in each epoch. `loader.epoch(n)` is epoch `n`;
     iterating over the loader itself goes through epoch 0. It is a value: copied, pickled or sent to
@@ -60,16 +63,18 @@ class Loader:
             if shuffle:
                 raise TypeError("a loader that shuffles needs a key: key=extensor.Key(seed)")
             key = Key(0)
-        if targets is None or isinstance(inputs, (Dataset, Images)):
+        if targets is None or isinstance(inputs, (Dataset, Images, StoredImages)):
             if targets is not None:
                 raise TypeError("a data set has its own targets")
             if not hasattr(inputs, "batch"):
                 raise TypeError("inputs that are no data set need targets")
             data = inputs
+        elif isinstance(inputs, Rows) and isinstance(targets, Rows):
+            data = _core.stored_pairs(inputs, targets)
         else:
             data = _core.pairs(_core.asarray(inputs), _core.asarray(targets))
         self._batcher = _core.Batcher(data, batch_size, key, shuffle, drop_last, prefetch)
-        self.dataset: Dataset | Images | Examples = data
+        self.dataset: Dataset | Images | StoredImages | Examples = data
         self.batch_size, self.key = batch_size, key
         self.shuffle, self.drop_last, self.prefetch = shuffle, drop_last, prefetch
 
@@ -134,6 +139,25 @@ def read_cifar(paths: Path | Iterable[Path], kind: CifarKind = "10") -> Images:
 def cifar(folder: Path, kind: CifarKind = "10") -> tuple[Images, Images]:
     """The images to train on and those to test with of a folder of CIFAR's binary files."""
     return _core.cifar_folder(folder, kind)
+
+
+def open_rows(paths: Path | Iterable[Path], tensor: str | None = None) -> Rows:
+    """The rows of an array that stays in files, one file after the other: IDX (not gzipped), `.npy` in
+    row-major order, or safetensors, of which `tensor` names the tensor if there are several. What is
+    asked for is read; a file that becomes shorter meanwhile is an error that names it and the example.
+    """
+    return _core.rows([paths] if isinstance(paths, (str, os.PathLike)) else list(paths), tensor)
+
+
+def open_shards(folder: Path, words: str | Iterable[str] = "train") -> tuple[Rows, Rows]:
+    """The inputs and targets of the files in a folder that have one of these words in their names: IDX
+    or `.npy` files with "images" or "inputs" and "labels" or "targets" in their names, or safetensors
+    files with two tensors called so. They follow one another by the numbers in their names.
+
+    `StoredImages(*open_shards(folder))` are pictures; `Loader(inputs, targets, …)` cuts any two into
+    batches.
+    """
+    return _core.find_shards(folder, [words] if isinstance(words, str) else list(words))
 
 
 def read_csv(path: Path, delimiter: str = ",", header: bool | None = None) -> Table:

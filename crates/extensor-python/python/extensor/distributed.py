@@ -21,15 +21,13 @@ __all__ = ["Group"]
 
 T = TypeVar("T")
 
-Reduction = Literal["sum", "mean", "max", "min"]
-
-
 class Group:
     """The ranks of a communicator of mpi4py's (or of anything with its methods `Get_rank`, `Get_size`, `Dup`,
     `Isend` and `Irecv`); without one, this process alone.
 
     With `watch`, ranks watch over each other by TCP: one that dies or is stopped for 5 seconds is noticed by
-    all, and their calls raise RuntimeError with a sentence that names it.
+    all, and their calls raise RuntimeError with a sentence that names it. A process that makes no call for
+    3 seconds after that is ended.
     """
 
     def __init__(self, comm: Any = None, *, watch: bool = True) -> None:
@@ -63,7 +61,7 @@ class Group:
         """Waits until every rank has come here."""
         self._group.barrier()
 
-    def all_reduce(self, tree: T, reduction: Reduction = "sum") -> T:
+    def all_reduce(self, tree: T, reduction: Literal["sum", "mean", "max", "min"] = "sum") -> T:
         """The sum, mean, largest or smallest of the ranks' trees, leaf by leaf, on every rank."""
         leaves, structure = _tree.flatten(tree)
         made: T = _tree.unflatten(structure, self._group.all_reduce(leaves, reduction))
@@ -75,7 +73,7 @@ class Group:
 
         >>> import extensor as ex
         >>> ex.distributed.Group().sum_parts([ex.asarray([1.0]), ex.asarray([2.0])], 2)
-        Tensor([3.], dtype=float64)
+        Tensor([3.0], dtype=float64)
         """
         taken = [_tree.flatten(tree) for tree in trees]
         if not taken:

@@ -2,7 +2,7 @@
 //!
 //! It must not know what the kernels do, only what they read, write and replace.
 
-use super::again::again;
+use super::again::{Repeat, again};
 use super::fuse;
 use super::record::{Operand, Recorded, Source, Tape};
 use crate::ops::operation::Spec;
@@ -80,11 +80,15 @@ impl Program {
         let calls = needed(calls, values.len(), results);
         let mut calls = fuse::kernels(calls, &values, &constants, results);
         let mut plan = places(&values, &calls, arguments, results);
-        // What is cheap is computed again where that saves memory.
-        let (more, others) = again(&calls, &values, results);
-        let other = places(&others, &more, arguments, results);
-        if other.2 < plan.2 - plan.2 / WORTH {
-            (calls, values, plan) = (more, others, other);
+        // What is cheap is computed again where that saves memory, and then what is affordable where that
+        // saves more.
+        let (first, specs) = (calls.clone(), values.clone());
+        for repeat in [Repeat::Cheap, Repeat::Affordable] {
+            let (more, others) = again(&first, &specs, results, repeat);
+            let other = places(&others, &more, arguments, results);
+            if other.2 < plan.2 - plan.2 / WORTH {
+                (calls, values, plan) = (more, others, other);
+            }
         }
         let (places, made, arena) = plan;
         let donors = donors(&values, &calls, &places, results, made.len());

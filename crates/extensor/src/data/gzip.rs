@@ -18,6 +18,7 @@ pub(super) struct Stream<'a> {
     name: String,
     reader: Box<dyn Read + 'a>,
     left: u64,
+    packed: bool,
 }
 
 impl<'a> Stream<'a> {
@@ -43,14 +44,20 @@ impl<'a> Stream<'a> {
         let start = reader.fill_buf().map_err(|error| fault(op, &name, error))?;
         if start.starts_with(&[0x1f, 0x8b]) {
             let reader = Box::new(MultiGzDecoder::new(reader));
-            return Ok(Stream { op, name, reader, left: length.saturating_mul(RATIO) });
+            let left = length.saturating_mul(RATIO);
+            return Ok(Stream { op, name, reader, left, packed: true });
         }
-        Ok(Stream { op, name, reader: Box::new(reader), left: length })
+        Ok(Stream { op, name, reader: Box::new(reader), left: length, packed: false })
     }
 
     /// An error about this source.
     pub fn fault(&self, reason: impl ToString) -> Error {
         fault(self.op, &self.name, reason)
+    }
+
+    /// Whether it is gzipped.
+    pub fn is_packed(&self) -> bool {
+        self.packed
     }
 
     /// The next `count` bytes. Memory grows with what is really there.

@@ -5,7 +5,7 @@
 
 use super::Images;
 use super::gzip::Stream;
-use crate::io::{fault, shown};
+use crate::io::{Placed, fault, shown};
 use crate::tensor::swap_bytes;
 use crate::{DType, Error, Result, Shape, Tensor};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,8 @@ pub fn parse(bytes: &[u8]) -> Result<Tensor> {
     from_stream(Stream::of(READ, bytes)?)
 }
 
-fn from_stream(mut stream: Stream<'_>) -> Result<Tensor> {
+/// The dtype and the shape that a stream begins with.
+fn header(stream: &mut Stream<'_>) -> Result<(DType, Shape)> {
     let magic = stream.take(4)?;
     let dtype = match magic[..] {
         [0, 0, 0x08, _] => DType::U8,
@@ -47,9 +48,34 @@ fn from_stream(mut stream: Stream<'_>) -> Result<Tensor> {
     let sizes =
         sizes.chunks_exact(4).map(|s| u32::from_be_bytes([s[0], s[1], s[2], s[3]]) as usize);
     let shape: Shape = sizes.collect();
-    let Some(count) = shape.checked_len() else {
-        return Err(stream.fault(Error::Overflow { op: READ, shape }));
-    };
+    match shape.checked_len() {
+        Some(_) => Ok((dtype, shape)),
+        None => Err(stream.fault(Error::Overflow { op: READ, shape })),
+    }
+}
+
+/// Where the elements of a file of `length` bytes are, which must not be gzipped.
+pub(crate) fn place(path: &Path, length: u64) -> Result<Placed> {
+    let mut stream = Stream::open(READ, path)?;
+    if stream.is_packed() {
+        let reason = "it is gzipped, so that no row can be found in it: unpack it";
+        return Err(stream.fault(reason));
+    }
+    let (dtype, shape) = header(&mut stream)?;
+    let start = 4 + 4 * shape.len() as u64;
+    let (takes, follow) =
+        (shape.count(READ)? as u64 * dtype.size() as u64, length.saturating_sub(start));
+    if takes != follow {
+        let reason =
+            format!("{dtype} of shape {shape} takes {takes} bytes, and {follow} follow its header");
+        return Err(stream.fault(reason));
+    }
+    Ok(Placed { dtype, shape, start, big_endian: true })
+}
+
+fn from_stream(mut stream: Stream<'_>) -> Result<Tensor> {
+    let (dtype, shape) = header(&mut stream)?;
+    let count = shape.count(READ)?;
     let mut bytes = stream.take(count as u64 * dtype.size() as u64)?;
     stream.end()?;
     if dtype == DType::U8 {

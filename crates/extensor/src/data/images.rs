@@ -3,10 +3,10 @@
 //! Bytes become numbers, shifted and mirrored at random if asked, as batches are made. This module
 //! must not know where the images come from.
 
+use super::pixels::{Pixels, Statistics};
 use super::{Batch, Dataset, expect_indices};
 use crate::ops::cast;
-use crate::tensor::with_room;
-use crate::{DType, Error, Key, Result, Shape, Tensor};
+use crate::{DType, Error, Key, Result, Tensor};
 
 const OP: &str = "Images";
 
@@ -29,9 +29,7 @@ pub struct Images {
     images: Tensor,
     labels: Vec<i64>,
     classes: usize,
-    /// What each byte becomes, channel by channel.
-    values: Vec<[f32; 256]>,
-    augment: Augment,
+    pixels: Pixels,
 }
 
 /// What is done to an image at random each time it is drawn.
@@ -75,51 +73,35 @@ impl Images {
             return Err(Error::Parameter { op: OP, parameter: "labels", expected, got });
         }
         let classes = labels.iter().max().map_or(0, |&last| last as usize + 1);
-        let mut values = with_room(OP, shape[1])?;
-        values.resize(shape[1], table(0.0, 1.0));
+        let pixels = Pixels::new([1, 2, 3].map(|axis| shape[axis]))?;
         let images = crate::ops::reshape(&images.contiguous()?, &shape)?;
-        Ok(Images { images, labels, classes, values, augment: Augment::default() })
+        Ok(Images { images, labels, classes, pixels })
     }
 
     /// With inputs `(x/255 − mean)/std`, one mean and std for each channel or one for all.
     pub fn normalize(mut self, mean: &[f64], std: &[f64]) -> Result<Images> {
-        let channels = self.values.len();
-        for (parameter, given) in [("mean", mean), ("std", std)] {
-            let fits = given.len() == 1 || given.len() == channels;
-            let fine = given.iter().all(|v| v.is_finite() && (parameter == "mean" || *v > 0.0));
-            if !fits || !fine {
-                let expected = format!("1 or {channels} finite numbers, and a std above 0");
-                let got = format!("{given:?}");
-                return Err(Error::Parameter { op: OP, parameter, expected, got });
-            }
-        }
-        let of = |given: &[f64], c: usize| given[c % given.len()];
-        self.values = (0..channels).map(|c| table(of(mean, c), of(std, c))).collect();
+        self.pixels.normalize(mean, std)?;
         Ok(self)
     }
 
     /// With every image changed at random each time it is drawn.
-    pub fn augment(self, augment: Augment) -> Images {
-        Images { augment, ..self }
+    pub fn augment(mut self, augment: Augment) -> Images {
+        self.pixels.augment = augment;
+        self
     }
 
     /// The mean and the standard deviation of `x/255` of each channel, for [`normalize`](Self::normalize).
     pub fn statistics(&self) -> Vec<(f64, f64)> {
-        let [channels, plane] = [self.values.len(), self.plane()];
-        let mut sums = vec![(0u64, 0u64); channels];
-        for (i, part) in self.bytes().chunks_exact(plane.max(1)).enumerate() {
-            let sum = &mut sums[i % channels];
-            for &byte in part {
-                sum.0 += u64::from(byte);
-                sum.1 += u64::from(byte).pow(2);
-            }
-        }
-        let count = (self.labels.len() * plane).max(1) as f64;
-        let of = |(sum, squares): (u64, u64)| {
-            let mean = sum as f64 / count;
-            (mean / 255.0, (squares as f64 / count - mean * mean).max(0.0).sqrt() / 255.0)
-        };
-        sums.into_iter().map(of).collect()
+        let mut statistics = Statistics::of(&self.pixels);
+        statistics.add(self.labels.len() as u64, self.bytes());
+        statistics.finish()
+    }
+
+    /// One image as it is kept: `u8`, `[channels, height, width]`.
+    pub fn image(&self, index: usize) -> Result<Tensor> {
+        expect_indices(OP, &[index], self.len())?;
+        let image = self.pixels.image();
+        Tensor::from_slice(&self.bytes()[index * image..(index + 1) * image], self.pixels.size())
     }
 
     /// The images as they are kept: `u8`, `[n, channels, height, width]`.
@@ -140,33 +122,6 @@ impl Images {
     fn bytes(&self) -> &[u8] {
         self.images.row_major()
     }
-
-    /// The pixels of one channel of one image.
-    fn plane(&self) -> usize {
-        self.images.shape()[2] * self.images.shape()[3]
-    }
-
-    /// How image `index` is changed: moved down, moved right, mirrored.
-    fn draw(&self, index: usize, key: Key) -> Result<(isize, isize, bool)> {
-        let Augment { shift, flip } = self.augment;
-        if shift == 0 && !flip {
-            return Ok((0, 0, false));
-        }
-        // One word each; a shift beyond the image moves all of it out.
-        let [height, width] = [self.images.shape()[2], self.images.shape()[3]];
-        let words = key.fold_in(index as u64).integers([3], i64::MAX as u64)?.to_vec::<i64>()?;
-        let below = |word: i64, high: usize| ((word as u128 * high as u128) >> 63) as isize;
-        let moved = |word, size: usize| {
-            let shift = shift.min(size);
-            below(word, 2 * shift + 1) - shift as isize
-        };
-        Ok((moved(words[0], height), moved(words[1], width), flip && below(words[2], 2) == 1))
-    }
-}
-
-/// What each byte becomes.
-fn table(mean: f64, std: f64) -> [f32; 256] {
-    std::array::from_fn(|byte| ((byte as f64 / 255.0 - mean) / std) as f32)
 }
 
 impl Dataset for Images {
@@ -176,50 +131,10 @@ impl Dataset for Images {
 
     fn batch(&self, indices: &[usize], key: Key) -> Result<Batch> {
         expect_indices(OP, indices, self.len())?;
-        let [channels, height, width] = [1, 2, 3].map(|axis| self.images.shape()[axis]);
-        let image = channels * self.plane();
-        let changes = indices.iter().map(|&i| self.draw(i, key)).collect::<Result<Vec<_>>>()?;
-        let shape = Shape::from([indices.len(), channels, height, width]);
-        let inputs = Tensor::build(OP, shape, DType::F32, |out: &mut [f32]| {
-            let outputs = out.chunks_exact_mut(image.max(1));
-            for ((out, &index), &change) in outputs.zip(indices).zip(&changes) {
-                let bytes = &self.bytes()[index * image..(index + 1) * image];
-                let planes = bytes.chunks_exact(self.plane().max(1));
-                for ((out, plane), values) in
-                    out.chunks_exact_mut(self.plane().max(1)).zip(planes).zip(&self.values)
-                {
-                    if change == (0, 0, false) {
-                        out.iter_mut().zip(plane).for_each(|(o, &b)| *o = values[usize::from(b)]);
-                    } else {
-                        changed(out, plane, values, [height, width], change);
-                    }
-                }
-            }
-        })?;
+        let image = self.pixels.image();
+        let bytes = |i: usize| &self.bytes()[indices[i] * image..(indices[i] + 1) * image];
+        let inputs = self.pixels.batch(indices, key, bytes)?;
         let targets = indices.iter().map(|&i| self.labels[i]).collect::<Vec<i64>>();
         Ok(Batch { inputs, targets: Tensor::from_vec(targets, [indices.len()])? })
-    }
-}
-
-/// One channel, mirrored or not, then moved; zero bytes come in.
-fn changed(
-    out: &mut [f32],
-    plane: &[u8],
-    values: &[f32; 256],
-    [height, width]: [usize; 2],
-    (down, right, mirrored): (isize, isize, bool),
-) {
-    let inside = |at: usize, by: isize, size: usize| {
-        usize::try_from(at as isize - by).ok().filter(|&from| from < size)
-    };
-    for (y, row) in out.chunks_exact_mut(width).enumerate() {
-        let from = inside(y, down, height).map(|y| &plane[y * width..(y + 1) * width]);
-        for (x, out) in row.iter_mut().enumerate() {
-            let byte = match (from, inside(x, right, width)) {
-                (Some(row), Some(x)) => row[if mirrored { width - 1 - x } else { x }],
-                _ => 0,
-            };
-            *out = values[usize::from(byte)];
-        }
     }
 }

@@ -5,13 +5,16 @@
 
 use super::ahead::Ahead;
 use super::shares::{Cut, ShareMaker, Shares};
-use super::{Batch, Dataset};
+use super::{Batch, Dataset, Shuffle};
 use crate::tensor::with_room;
 use crate::{Error, Key, Result};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 const OP: &str = "Loader";
+/// Up to so many examples their order is a list; beyond that it would take 256 MiB and more.
+const LISTED: usize = 1 << 24;
 
 /// Where a loader is: the batch that comes next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,6 +79,8 @@ impl Loader {
     }
 
     /// With the examples of each epoch in an order of its own, which depends on the key and the epoch.
+    ///
+    /// Of more than 2²⁴ examples there is no list of that order in memory: it is a [`Shuffle`].
     pub fn shuffle(self, shuffle: bool) -> Loader {
         Loader { shuffle, ..self }
     }
@@ -108,10 +113,25 @@ impl Loader {
 
     /// The order in which an epoch goes through the examples.
     pub fn order(&self, epoch: u64) -> Result<Vec<usize>> {
-        if !self.shuffle {
-            return numbers(self.dataset.len());
+        let len = self.dataset.len();
+        match self.order_of(epoch)? {
+            Order::Same => numbers(len),
+            Order::Listed(order) => Ok(order),
+            Order::Computed(order) => {
+                let mut all = with_room(OP, len)?;
+                all.extend(order.iter());
+                Ok(all)
+            }
         }
-        permutation(self.keys()[0].fold_in(epoch), self.dataset.len())
+    }
+
+    fn order_of(&self, epoch: u64) -> Result<Order> {
+        let (len, key) = (self.dataset.len(), self.keys()[0].fold_in(epoch));
+        Ok(match self.shuffle {
+            false => Order::Same,
+            true if len > LISTED => Order::Computed(Shuffle::new(key, len)),
+            true => Order::Listed(permutation(key, len)?),
+        })
     }
 
     /// For the order, and for what is random about the examples.
@@ -222,6 +242,25 @@ fn permutation(key: Key, count: usize) -> Result<Vec<usize>> {
     Ok(order)
 }
 
+/// In which order an epoch goes through the examples.
+enum Order {
+    /// That of their numbers.
+    Same,
+    Listed(Vec<usize>),
+    Computed(Shuffle),
+}
+
+impl Order {
+    /// The examples at these places.
+    fn at(&self, places: Range<usize>) -> Vec<usize> {
+        match self {
+            Order::Same => places.collect(),
+            Order::Listed(order) => order[places].to_vec(),
+            Order::Computed(order) => places.map(|place| order.at(place)).collect(),
+        }
+    }
+}
+
 /// Makes batch after batch.
 pub(super) struct Maker {
     pub loader: Loader,
@@ -229,7 +268,7 @@ pub(super) struct Maker {
     /// Where it ends; `None`: nowhere.
     last_epoch: Option<u64>,
     /// The order of an epoch.
-    order: Option<(u64, Vec<usize>)>,
+    order: Option<(u64, Order)>,
 }
 
 impl Maker {
@@ -242,12 +281,12 @@ impl Maker {
         let position = self.position;
         let order = match self.order.take() {
             Some((epoch, order)) if epoch == position.epoch => order,
-            _ => self.loader.order(position.epoch)?,
+            _ => self.loader.order_of(position.epoch)?,
         };
         let start = position.batch as usize * self.loader.batch_size;
-        let indices = &order[start..start + self.loader.examples_at(position)];
+        let indices = order.at(start..start + self.loader.examples_at(position));
         let key = self.loader.keys()[1].fold_in(position.epoch);
-        let made = catch_unwind(AssertUnwindSafe(|| read(&*self.loader.dataset, indices, key)));
+        let made = catch_unwind(AssertUnwindSafe(|| read(&*self.loader.dataset, &indices, key)));
         let made = made.unwrap_or_else(|panic| Err(panicked(&*panic)))?;
         self.order = Some((position.epoch, order));
         self.position = self.loader.settle(Position { batch: position.batch + 1, ..position });

@@ -1,6 +1,7 @@
 //! Data sets: readers of the usual formats, and the loader that cuts them into batches.
 //!
-//! A data set keeps its examples in the compact dtype they came in and converts a batch at a time.
+//! A data set keeps its examples in the compact dtype they came in and converts a batch at a time. One
+//! that is larger than memory stays where it is (see [`stored`]).
 //! This module must not know what is trained on them.
 
 mod ahead;
@@ -11,13 +12,18 @@ pub mod idx;
 mod images;
 mod loader;
 mod pairs;
+mod pixels;
 mod shares;
+mod shuffle;
+pub mod stored;
 pub mod text;
 
 pub use images::{Augment, Images};
 pub use loader::{Batches, Loaded, Loader, Position};
 pub use pairs::{Pairs, Subset};
 pub use shares::{Cut, Share, Shares};
+pub use shuffle::Shuffle;
+pub use stored::{Rows, StoredImages, StoredPairs, StoredWindows};
 
 use crate::{Error, Key, Result, Tensor};
 use std::sync::Arc;

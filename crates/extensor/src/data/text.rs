@@ -180,14 +180,8 @@ impl Windows {
     }
 
     fn new(tokens: Tensor, length: usize) -> Result<Windows> {
-        let op = "Windows";
-        expect_tokens(op, &tokens)?;
-        if length == 0 || length >= tokens.len() {
-            let expected =
-                format!("1 to {}, one less than there are tokens", tokens.len().max(1) - 1);
-            let got = length.to_string();
-            return Err(Error::Parameter { op, parameter: "length", expected, got });
-        }
+        expect_tokens("Windows", &tokens)?;
+        expect_window("Windows", tokens.len(), length)?;
         let tokens = tokens.contiguous()?;
         Ok(Windows { tokens, length, count: 0, random: false })
     }
@@ -196,14 +190,28 @@ impl Windows {
     pub fn window(&self) -> usize {
         self.length
     }
+}
 
-    fn start(&self, index: usize, key: Key) -> Result<usize> {
-        if !self.random {
-            return Ok(index * self.length);
-        }
-        let places = (self.tokens.len() - self.length) as u64;
-        Ok(key.fold_in(index as u64).integers([1], places)?.item::<i64>()? as usize)
+/// An error unless so many tokens have a window of this length and a token after it.
+pub(super) fn expect_window(op: &'static str, tokens: usize, length: usize) -> Result<()> {
+    if length == 0 || length >= tokens {
+        let expected = format!("1 to {}, one less than there are tokens", tokens.max(1) - 1);
+        let got = length.to_string();
+        return Err(Error::Parameter { op, parameter: "length", expected, got });
     }
+    Ok(())
+}
+
+/// Where window `index` begins: after those before it, or at a place that is drawn from a key.
+pub(super) fn start_of(
+    index: usize,
+    drawn: Option<Key>,
+    length: usize,
+    tokens: usize,
+) -> Result<usize> {
+    let Some(key) = drawn else { return Ok(index * length) };
+    let places = (tokens - length) as u64;
+    Ok(key.fold_in(index as u64).integers([1], places)?.item::<i64>()? as usize)
 }
 
 impl Dataset for Windows {
@@ -213,7 +221,9 @@ impl Dataset for Windows {
 
     fn batch(&self, indices: &[usize], key: Key) -> Result<Batch> {
         expect_indices("Windows", indices, self.count)?;
-        let starts = indices.iter().map(|&i| self.start(i, key)).collect::<Result<Vec<_>>>()?;
+        let drawn = self.random.then_some(key);
+        let start = |&index: &usize| start_of(index, drawn, self.length, self.tokens.len());
+        let starts = indices.iter().map(start).collect::<Result<Vec<_>>>()?;
         let part = |by: usize| {
             let mut out = Vec::with_capacity(starts.len() * self.length);
             for start in &starts {

@@ -111,11 +111,11 @@ pub(super) fn add_up<T>(
 /// The sum of blocks that are left, from the first, which is the largest.
 pub(super) fn total<T>(
     held: Vec<Block<T>>,
-    mut add: impl FnMut(T, T) -> Result<T>,
+    add: impl FnMut(T, T) -> Result<T>,
 ) -> Result<Option<T>> {
     let mut sums = held.into_iter().map(|block| block.sum);
     let Some(first) = sums.next() else { return Ok(None) };
-    sums.try_fold(first, |sum, next| add(sum, next)).map(Some)
+    sums.try_fold(first, add).map(Some)
 }
 
 /// The first parts of the blocks that these parts make, and how many parts each has as powers of two.

@@ -51,6 +51,10 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(watch) = self.watch.get() {
+            if watch.failure().is_none() && std::thread::panicking() {
+                watch.tell("failed: its program panicked");
+                watch.agree(AGREED);
+            }
             match watch.failure() {
                 Some(failure) => self.transport.fail(&failure.reason),
                 None => watch.leave(),
@@ -161,8 +165,8 @@ impl Group {
     }
 
     /// Has ranks that are processes watch over each other, by TCP: one that dies, or is stopped for 5 seconds,
-    /// is noticed by all, and their calls return an error that names it. A program that is then still in a call
-    /// which never returns is ended, with that sentence, some seconds later. `false`, on every rank, where one
+    /// is noticed by all, and their calls return an error that names it. A program that neither makes a call nor
+    /// asks for the [failure](Group::failure) for 3 seconds after that is ended, with that sentence. `false`, on every rank, where one
     /// cannot connect to rank 0. The group that `Group::mpi` makes is watched from the beginning.
     pub fn watch(&self) -> Result<bool> {
         if self.size() > 1 && !self.is_watched() {
@@ -203,11 +207,7 @@ impl Group {
         if watch.failure().is_none() {
             watch.tell(&reason);
         }
-        let started = Instant::now();
-        while watch.failure().is_none() && started.elapsed() < AGREED {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let speaks = match watch.failure() {
+        let speaks = match watch.agree(AGREED) {
             Some(failure) => watch.speaks(failure),
             None => self.is_first(),
         };
@@ -227,8 +227,8 @@ impl Group {
     pub(super) fn claim(&self) -> Result<MutexGuard<'_, ()>> {
         let guard = self.inner.busy.lock().unwrap_or_else(PoisonError::into_inner);
         if self.inner.reducing.load(Ordering::Acquire) {
-            let message = "a reducer is at work; finish it first".into();
-            return Err(Error::Callback { op: "group", message });
+            let reason = "has a reducer at work; finish it first".into();
+            return Err(fallen("group", self.rank(), reason));
         }
         self.trouble()?;
         Ok(guard)
@@ -250,8 +250,8 @@ impl Group {
     /// An error where nothing is to be waited for any more.
     fn trouble(&self) -> Result<()> {
         if self.inner.broken.load(Ordering::Acquire) {
-            let message = "a reducer was dropped before it was finished".into();
-            return Err(Error::Callback { op: "group", message });
+            let reason = "dropped a reducer before it was finished".into();
+            return Err(fallen("group", self.rank(), reason));
         }
         self.failure().map_or(Ok(()), Err)
     }

@@ -2,7 +2,7 @@
 
 use super::group::Group;
 use super::transport::{Message, Numbers, Piece, Transport};
-use super::{Reduction, fallen};
+use super::{Reduction, fallen, launched};
 use crate::{Error, Result};
 use extensor_kernels::mpi::{self, Transfer, World};
 use std::collections::VecDeque;
@@ -43,9 +43,10 @@ impl Mpi {
     }
 }
 
-/// An error of a call that no single rank is the reason of.
-fn failed(op: &'static str, message: String) -> Error {
-    Error::Callback { op, message }
+/// An error that MPI reports to this rank.
+fn failed(op: &'static str, reason: String) -> Error {
+    let rank = launched().map_or(0, |launched| launched.rank);
+    fallen(op, rank, format!("cannot go on: {reason}"))
 }
 
 impl Transport for Mpi {

@@ -11,7 +11,7 @@ use super::meet::meet;
 use crate::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a rank looks at what others say.
 const LOOK: Duration = Duration::from_millis(50);
@@ -90,6 +90,15 @@ impl Watch {
     pub fn tell(&self, reason: &str) {
         self.noticed.store(true, Ordering::Relaxed);
         self.own().get_or_insert_with(|| reason.to_string());
+    }
+
+    /// What all ranks end with, once that is known, if it is soon.
+    pub fn agree(&self, within: Duration) -> Option<&Failure> {
+        let started = Instant::now();
+        while self.failure.get().is_none() && started.elapsed() < within {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.failure()
     }
 
     /// Tells that this rank goes as it should, and returns when it has been told.

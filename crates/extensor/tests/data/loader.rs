@@ -204,21 +204,3 @@ fn a_loader_of_nothing_is_an_error() {
     assert_eq!(all(loader.epoch(0).unwrap()), [[0, 1, 2]]);
     assert!(loader.drop_last(true).epoch(0).is_err());
 }
-
-#[test]
-fn a_data_set_whose_order_no_memory_holds_is_an_error() {
-    struct Endless;
-    impl Dataset for Endless {
-        fn len(&self) -> usize {
-            usize::MAX / 16
-        }
-        fn batch(&self, _: &[usize], _: Key) -> Result<Batch> {
-            unreachable!("there is no order")
-        }
-    }
-    for shuffle in [false, true] {
-        let loader = Loader::new(Endless, 4, Key::new(1)).unwrap().shuffle(shuffle);
-        let found = loader.epoch(0).unwrap().next();
-        assert!(matches!(found, Some(Err(Error::OutOfMemory { .. }))), "{found:?}");
-    }
-}

@@ -3,6 +3,8 @@
 mod formats;
 mod images;
 mod loader;
+mod shuffle;
+mod stored;
 mod tables;
 
 use std::io::Write;

@@ -10,7 +10,7 @@ mod zip;
 pub use npz::{parse_npz, read_npz, write_npz};
 
 use super::safetensors::write_elements;
-use super::{atomic, fault, shown};
+use super::{Placed, atomic, fault, shown};
 use crate::ops::transpose;
 use crate::tensor::swap_bytes;
 use crate::{DType, Error, Result, Tensor};
@@ -107,10 +107,10 @@ impl From<std::io::Error> for Wrong {
     }
 }
 
-/// Reads a tensor from a stream of `length` bytes.
-fn from_reader(source: &mut dyn Read, length: u64) -> std::result::Result<Tensor, Wrong> {
-    let (Header { dtype, big_endian, fortran_order, mut shape }, start) =
-        Header::read(source, length)?;
+/// The header of a stream of `length` bytes, and where its elements begin, of which there are as many as it says.
+fn header_of(source: &mut dyn Read, length: u64) -> std::result::Result<(Header, u64), Wrong> {
+    let (header, start) = Header::read(source, length)?;
+    let Header { dtype, shape, .. } = &header;
     let Some(count) = shape.checked_len() else {
         return Err(Wrong::Reason(format!(
             "its shape {shape} has more elements than memory can address"
@@ -122,6 +122,26 @@ fn from_reader(source: &mut dyn Read, length: u64) -> std::result::Result<Tensor
             "{dtype} of shape {shape} takes {expected} bytes, and {got} follow its header"
         )));
     }
+    Ok((header, start))
+}
+
+/// Where the elements of an open file are, which must be in row-major order.
+pub(crate) fn place(path: &Path, mut file: &File, length: u64) -> Result<Placed> {
+    let named = |reason: Wrong| reason.named(|text| fault(READ, &shown(path), text));
+    let (header, start) = header_of(&mut BufReader::new(&mut file), length).map_err(named)?;
+    let Header { dtype, big_endian, fortran_order, shape } = header;
+    if fortran_order && shape.len() > 1 {
+        let reason = "it is in Fortran's order, in which a row does not lie in one piece: save it \
+                      as numpy.ascontiguousarray makes it";
+        return Err(fault(READ, &shown(path), reason));
+    }
+    Ok(Placed { dtype, shape, start, big_endian })
+}
+
+/// Reads a tensor from a stream of `length` bytes.
+fn from_reader(source: &mut dyn Read, length: u64) -> std::result::Result<Tensor, Wrong> {
+    let (header, _) = header_of(source, length)?;
+    let Header { dtype, big_endian, fortran_order, mut shape } = header;
     if fortran_order {
         shape = shape.iter().rev().copied().collect();
     }

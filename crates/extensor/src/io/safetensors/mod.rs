@@ -9,7 +9,7 @@ mod header;
 
 pub use header::Info;
 
-use super::{atomic, fault, shown};
+use super::{Placed, atomic, fault, shown};
 use crate::autodiff::Path as Place;
 use crate::tensor::swap_bytes;
 use crate::{DType, Error, Result, Tensor, Tree};
@@ -305,10 +305,7 @@ impl File {
     /// file says.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         let wrong = |reason: String| in_file(LOAD, &self.name, name, reason);
-        let info = self.info(name).ok_or_else(|| wrong("is not there".into()))?;
-        let dtype = info.dtype().ok_or_else(|| {
-            wrong(format!("has dtype {}, which there is not here", info.stored_dtype))
-        })?;
+        let (info, dtype) = self.known(name)?;
         Tensor::from_bytes(LOAD, info.shape.clone(), dtype, |bytes| {
             self.read(info, bytes).map_err(|error| wrong(format!("cannot be read: {error}")))?;
             if info.checksum.is_some_and(|sum| sum != checksum::of_bytes(bytes)) {
@@ -324,6 +321,23 @@ impl File {
                 None => Ok(()),
             }
         })
+    }
+
+    /// What the file says of a tensor that is there, of a dtype that we have.
+    fn known(&self, name: &str) -> Result<(&Info, DType)> {
+        let wrong = |reason: String| in_file(LOAD, &self.name, name, reason);
+        let info = self.info(name).ok_or_else(|| wrong("is not there".into()))?;
+        let dtype = info.dtype().ok_or_else(|| {
+            wrong(format!("has dtype {}, which there is not here", info.stored_dtype))
+        })?;
+        Ok((info, dtype))
+    }
+
+    /// Where the elements of a tensor are.
+    pub(crate) fn place(&self, name: &str) -> Result<Placed> {
+        let (info, dtype) = self.known(name)?;
+        let (shape, start) = (info.shape.clone(), self.data + info.start);
+        Ok(Placed { dtype, shape, start, big_endian: false })
     }
 
     fn read(&self, info: &Info, bytes: &mut [u8]) -> io::Result<()> {
