@@ -6,6 +6,8 @@
 //!     [--peers torch,compile,jax] [--turns N] [--large]
 //! cargo run --release -p extensor-bench -- --memory [--threads 1,2]
 //! cargo run --release -p extensor-bench -- --profile [--threads 1,2] [--only WORD[,WORD]] [--large]
+//! cargo build --release -p extensor-bench --features mpi
+//! mpirun -n 2 target/release/extensor-bench --all-reduce [--turns N]
 //! ```
 //!
 //! Each workload is timed in turns, a few repetitions of ours, of ours compiled where users would compile
@@ -17,10 +19,14 @@
 //!
 //! `--profile` prints, for each compiled training step, which of its kernels take how long.
 //!
+//! `--all-reduce` times sums over ranks in the fixed order beside MPI's own.
+//!
 //! Equal threads: PyTorch is told the number, and `torch.compile` takes it from there. JAX cannot be told;
 //! its process is bound to as many processors before it starts, from which XLA takes its threads,
 //! and for one thread XLA's own are switched off too.
 
+#[cfg(feature = "mpi")]
+mod all_reduce;
 mod memory;
 mod networks;
 mod peer;
@@ -51,6 +57,7 @@ struct Options {
     profile: bool,
     memory: bool,
     memory_of: Option<String>,
+    all_reduce: bool,
 }
 
 impl Options {
@@ -86,6 +93,7 @@ fn options() -> Result<Options, String> {
         profile: false,
         memory: false,
         memory_of: None,
+        all_reduce: false,
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
@@ -98,6 +106,7 @@ fn options() -> Result<Options, String> {
             "--large" => options.large = true,
             "--profile" => options.profile = true,
             "--memory" => options.memory = true,
+            "--all-reduce" => options.all_reduce = true,
             "--memory-of" => options.memory_of = Some(value()?),
             "--only" => options.only = Some(value()?.split(',').map(String::from).collect()),
             "--peers" => options.peers = peers(&value()?)?,
@@ -105,7 +114,7 @@ fn options() -> Result<Options, String> {
             "--turns" => options.turns = value()?.parse().map_err(|e| format!("--turns: {e}"))?,
             other => {
                 return Err(format!(
-                    "unknown option {other}; there are --threads, --only, --python, --peers, --turns, --large, --profile, --memory"
+                    "unknown option {other}; there are --threads, --only, --python, --peers, --turns, --large, --profile, --memory, --all-reduce"
                 ));
             }
         }
@@ -113,11 +122,28 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
+#[cfg(feature = "mpi")]
+fn all_reduce(turns: usize) -> extensor::Result<()> {
+    all_reduce::compare(turns)
+}
+
+#[cfg(not(feature = "mpi"))]
+fn all_reduce(_: usize) -> Result<(), String> {
+    Err("--all-reduce needs a build with --features mpi".into())
+}
+
 fn main() {
     let options = options().unwrap_or_else(|error| {
         eprintln!("{error}");
         std::process::exit(2);
     });
+    if options.all_reduce {
+        if let Err(error) = all_reduce(options.turns) {
+            eprintln!("{error}");
+            std::process::exit(1);
+        }
+        return;
+    }
     for &threads in &options.threads {
         extensor::threads::set(threads);
         if let Some(kind) = &options.memory_of {

@@ -408,6 +408,55 @@ fn an_interrupt_finishes_the_step_saves_says_how_to_resume_and_exits_with_130() 
     fs::remove_dir_all(folder).unwrap();
 }
 
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn under_mpirun_a_program_without_mpi_says_how_to_build_it_and_trains_nothing() {
+    let folder = folder("alone");
+    let (data, run) = (folder.join("data"), folder.join("run"));
+    let arguments = small(text(&data), text(&run));
+    let of_four = |rank: &str| {
+        let mut command = command(&arguments);
+        command.envs([("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", rank)]);
+        let output = command.output().unwrap();
+        assert_eq!((output.status.code(), out(&output).as_str()), (Some(2), ""));
+        err(&output)
+    };
+    let said = of_four("0");
+    assert!(said.contains("mpirun started 4 ranks") && said.contains("--features mpi"), "{said}");
+    // Once for all of them.
+    assert_eq!(of_four("3"), "");
+    assert!(!run.exists());
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn parts_of_a_batch_are_a_setting_that_a_resumed_run_keeps() {
+    let folder = folder("parts");
+    let (data, run) = (folder.join("data"), folder.join("run"));
+    let mut arguments = small(text(&data), text(&run));
+    arguments.extend(["--parts", "3", "--synchronised", "--schedule", "constant", "--quiet"]);
+    let first = [&arguments[..], &["--steps", "5"]].concat();
+    succeeds(&first);
+    succeeds(&["train", "--resume", text(&run), "--steps", "9", "--quiet"]);
+    let settings = fs::read_to_string(run.join("config.toml")).unwrap();
+    assert!(
+        settings.contains("parts = 3\n") && settings.contains("synchronised = true"),
+        "{settings}"
+    );
+    let whole = folder.join("whole");
+    let mut at_once = [&arguments[..], &["--steps", "9"]].concat();
+    let out = at_once.iter().position(|a| *a == "--out").unwrap();
+    at_once[out + 1] = text(&whole);
+    succeeds(&at_once);
+    let losses = |run: &Path| -> Vec<String> {
+        let all = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+        all.lines().filter(|line| line.contains("\"loss\"")).map(String::from).collect()
+    };
+    assert_eq!(losses(&run).len(), 9);
+    assert_eq!(losses(&run), losses(&whole));
+    fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn every_flag_can_stand_in_the_file_and_a_flag_counts_more() {
     use clap::Args;

@@ -6,7 +6,7 @@ use crate::dtype::python_name;
 use extensor::{DType, Error};
 use pyo3::exceptions::{
     PyFloatingPointError, PyIndexError, PyKeyboardInterrupt, PyMemoryError, PyNotImplementedError,
-    PyOSError, PyTypeError, PyValueError, PyZeroDivisionError,
+    PyOSError, PyRuntimeError, PyTypeError, PyValueError, PyZeroDivisionError,
 };
 use pyo3::prelude::*;
 use std::cell::{OnceCell, RefCell};
@@ -106,6 +106,7 @@ pub fn exception(error: Error) -> PyErr {
         Error::DivisionByZero { .. } => PyZeroDivisionError::new_err(text),
         Error::UnknownOperation { .. } => PyNotImplementedError::new_err(text),
         Error::File { .. } => PyOSError::new_err(text),
+        Error::Rank { .. } => PyRuntimeError::new_err(text),
         _ => PyValueError::new_err(text),
     }
 }

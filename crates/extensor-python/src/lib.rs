@@ -14,6 +14,7 @@ mod convert;
 mod create;
 mod curvature;
 mod data;
+mod distributed;
 mod dlpack;
 mod dtype;
 mod error;
@@ -64,6 +65,8 @@ mod _core {
         PyBatcher, PyBatches, PyDataset, PyImages, PyTable, PyVocabulary, cifar_folder, cifar_read,
         csv_read, idx_folder, idx_read, images_of, pairs, subset, text_read, windows,
     };
+    #[pymodule_export]
+    use crate::distributed::PyGroup;
     #[pymodule_export]
     use crate::dlpack::from_dlpack;
     #[pymodule_export]

@@ -1,6 +1,7 @@
 //! What is done to gradients between their computation and their use: trees in, trees out.
 
 use crate::autodiff::{Path, Tree, leaves, map, map_parameters, parameters};
+use crate::distributed::{Block, Blocks, Group, Order};
 use crate::exec::launch_in_place;
 use crate::exec::update::Update;
 use crate::{DType, Error, Result, Tensor, ops};
@@ -147,7 +148,7 @@ pub fn finite<T: Tree>(tree: &T) -> Result<Tensor> {
 }
 
 /// The sum of two trees, leaf by leaf, in the memory of the first; buffers stay.
-fn add_all<T: Tree>(mut sum: T, other: &T) -> Result<T> {
+pub(crate) fn add_all<T: Tree>(mut sum: T, other: &T) -> Result<T> {
     let others = leaves(other);
     if others.len() != leaves(&sum).len() {
         let [expected, got] = [&sum, other].map(|tree| format!("{} leaves", leaves(tree).len()));
@@ -167,7 +168,8 @@ fn add_all<T: Tree>(mut sum: T, other: &T) -> Result<T> {
 /// Gradients of micro-batches, added up to those of the whole batch.
 ///
 /// The sum is kept in `f32` where the gradients are of a reduced precision, so that small ones are
-/// not lost; each micro-batch counts by its weight, usually its number of examples.
+/// not lost; each micro-batch counts by its weight, usually its number of examples. They are added in the
+/// order of [`Blocks`], which is that of several ranks too.
 ///
 /// ```
 /// use extensor::{gradients::Accumulator, tensor};
@@ -179,13 +181,15 @@ fn add_all<T: Tree>(mut sum: T, other: &T) -> Result<T> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Accumulator<T> {
-    sum: Option<T>,
+    blocks: Blocks<T>,
+    /// The number of the micro-batch that comes next.
+    next: usize,
     weight: f64,
 }
 
 impl<T: Tree> Default for Accumulator<T> {
     fn default() -> Self {
-        Accumulator { sum: None, weight: 0.0 }
+        Accumulator { blocks: Blocks::new(), next: 0, weight: 0.0 }
     }
 }
 
@@ -195,23 +199,81 @@ impl<T: Tree> Accumulator<T> {
         Accumulator::default()
     }
 
+    /// Nothing yet, for micro-batches from this number on: those that one of several ranks has of a batch.
+    pub fn starting_at(number: usize) -> Self {
+        Accumulator { next: number, ..Accumulator::default() }
+    }
+
     /// Adds the mean gradients of a micro-batch that counts `weight`.
     pub fn add(&mut self, grads: &T, weight: f64) -> Result<()> {
-        let weighted = map_parameters(grads, |x| {
-            let x = ops::cast(x, wide(x.dtype()))?;
-            ops::multiply(&x, &Tensor::scalar_of(weight, x.dtype())?)
-        })?;
-        self.sum = Some(match self.sum.take() {
-            Some(sum) => add_all(sum, &weighted)?,
-            None => weighted,
-        });
+        let weighted = map_parameters(grads, |x| weighted(x, weight))?;
+        self.blocks.push(self.next, weighted)?;
+        self.next += 1;
         self.weight += weight;
         Ok(())
     }
 
+    /// What was added of each leaf by itself, for a tree of so many.
+    pub(crate) fn into_leaves(self, count: usize) -> Result<Vec<Blocks<Tensor>>> {
+        let mut found: Vec<Blocks<Tensor>> = (0..count).map(|_| Blocks::new()).collect();
+        for Block { first, log2, sum } in self.blocks.into_vec() {
+            for (blocks, x) in found.iter_mut().zip(leaves(&sum)) {
+                blocks.push_block(Block { first, log2, sum: x.clone() })?;
+            }
+        }
+        Ok(found)
+    }
+
     /// The mean gradients of all that was added; `None` of nothing.
     pub fn mean(&self) -> Result<Option<T>> {
-        let scale = |x: &Tensor| ops::divide(x, &Tensor::scalar_of(self.weight, x.dtype())?);
-        self.sum.as_ref().map(|sum| map_parameters(sum, scale)).transpose()
+        let mut copies = Blocks::new();
+        for block in self.blocks.held() {
+            let sum = map(&block.sum, |x| Ok(x.clone()))?;
+            copies.push_block(Block { first: block.first, log2: block.log2, sum })?;
+        }
+        copies.total()?.map(|sum| divided(&sum, self.weight)).transpose()
     }
+
+    /// The mean gradients of all that was added on all ranks of a group: `parts` micro-batches whose
+    /// weights are `weight` together, of which each rank has added [its own](Group::parts). In the fixed order
+    /// it is, to the last bit, the [`mean`](Accumulator::mean) of one process that added them all.
+    ///
+    /// ```
+    /// use extensor::distributed::{Order, threads};
+    /// use extensor::{Error, gradients::Accumulator, tensor};
+    /// let means = threads(2, |group| {
+    ///     let own = group.parts(3);
+    ///     let mut total = Accumulator::starting_at(own.start);
+    ///     for part in own {
+    ///         total.add(&tensor(part as f64), 1.0)?;
+    ///     }
+    ///     total.mean_of_all(group, 3, 3.0, Order::Fixed)?.item::<f64>()
+    /// })?;
+    /// assert_eq!(means, [1.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn mean_of_all(self, group: &Group, parts: usize, weight: f64, order: Order) -> Result<T> {
+        let first = self.blocks.held().first().map(|block| block.first);
+        let sum = match group.size() == 1 && first == Some(0) && self.next == parts {
+            // Nobody else has any: nothing need be moved.
+            true => self.blocks.total()?,
+            false => Some(group.reduce_blocks_in(self.blocks.into_vec(), parts, order)?),
+        };
+        let Some(sum) = sum else {
+            let (expected, got) = ("one part or more".into(), "none".into());
+            return Err(Error::Inputs { op: "accumulate", expected, got });
+        };
+        divided(&sum, weight)
+    }
+}
+
+/// A gradient times its weight, in the dtype of the sum.
+pub(crate) fn weighted(x: &Tensor, weight: f64) -> Result<Tensor> {
+    let x = ops::cast(x, wide(x.dtype()))?;
+    ops::multiply(&x, &Tensor::scalar_of(weight, x.dtype())?)
+}
+
+/// A sum divided by the weights of what is in it.
+pub(crate) fn divided<T: Tree>(sum: &T, weight: f64) -> Result<T> {
+    map_parameters(sum, |x| ops::divide(x, &Tensor::scalar_of(weight, x.dtype())?))
 }

@@ -34,6 +34,7 @@
 //! | [`data`], [`train`] | data sets, batches; training with checkpoints, logs and resumption |
 //! | [`metrics`] | precision, recall, F, AUROC, confusion, perplexity |
 //! | [`precision`], [`gradients`] | mixed precision, loss scaling; clipping, accumulation |
+//! | [`distributed`] | several processes that work as one, with the same bits for any number of them |
 //! | [`compile`](mod@compile) | a function recorded once, then only run |
 //! | [`io`] | `.npy`, `.npz` and `.safetensors` files |
 //! | [`debug`], [`interrupt`] | where a NaN came from; stopping long work |
@@ -52,6 +53,7 @@ pub mod check;
 pub mod compile;
 pub mod data;
 pub mod debug;
+pub mod distributed;
 mod exec;
 pub mod gradients;
 pub mod interrupt;

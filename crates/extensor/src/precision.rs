@@ -1,7 +1,8 @@
 //! Mixed precision, as functions: what is stored, what is computed in, and how small gradients are
 //! kept from vanishing.
 
-use crate::autodiff::{Tree, map_parameters, value_and_grad_with_aux};
+use crate::autodiff::{Tree, map_parameters};
+use crate::autodiff::{value_and_grad_when_ready, value_and_grad_with_aux};
 use crate::gradients::all_finite;
 use crate::{DType, Error, Result, Tensor, ops};
 
@@ -208,7 +209,32 @@ pub(crate) fn scaled<T: Tree, X: Tree>(
     policy: Policy,
     factor: Option<&Tensor>,
 ) -> Result<(Tensor, T, X)> {
-    let run = |parameters: &T| {
+    let (_, grads, (loss, aux)) = value_and_grad_with_aux(scaling(f, policy, factor), parameters)?;
+    Ok((loss, grads, aux))
+}
+
+/// The loss and what the function returned beside it; the gradients of [`scaled`] are told to `ready`, as they
+/// become known.
+pub(crate) fn scaled_when_ready<T: Tree, X: Tree>(
+    f: impl FnOnce(&T) -> Result<(Tensor, X)>,
+    parameters: &T,
+    policy: Policy,
+    factor: Option<&Tensor>,
+    ready: &mut dyn FnMut(usize, &Tensor) -> Result<()>,
+) -> Result<(Tensor, X)> {
+    let run = scaling(f, policy, factor);
+    let (_, _, (loss, aux)) = value_and_grad_when_ready(run, parameters, ready)?;
+    Ok((loss, aux))
+}
+
+/// A function of the parameters as they are kept, whose value is the loss times a factor; beside it, the loss and
+/// what the function returned.
+fn scaling<T: Tree, X: Tree>(
+    f: impl FnOnce(&T) -> Result<(Tensor, X)>,
+    policy: Policy,
+    factor: Option<&Tensor>,
+) -> impl FnOnce(&T) -> Result<(Tensor, (Tensor, X))> {
+    move |parameters: &T| {
         let (loss, aux) = f(&policy.to_compute(parameters)?)?;
         let loss = policy.to_output(&loss)?;
         let scaled = match factor {
@@ -216,18 +242,19 @@ pub(crate) fn scaled<T: Tree, X: Tree>(
             None => loss.clone(),
         };
         Ok((scaled, (loss, aux)))
-    };
-    let (_, grads, (loss, aux)) = value_and_grad_with_aux(run, parameters)?;
-    Ok((loss, grads, aux))
+    }
 }
 
 /// The gradients in the dtype of the parameters, divided by the factor.
 pub(crate) fn unscaled<T: Tree>(grads: T, policy: Policy, factor: Option<&Tensor>) -> Result<T> {
-    map_parameters(&grads, |g| {
-        let g = ops::cast(g, policy.parameters)?;
-        match factor {
-            Some(factor) => ops::divide(&g, &ops::cast(factor, g.dtype())?),
-            None => Ok(g),
-        }
-    })
+    map_parameters(&grads, |g| unscaled_one(g, policy, factor))
+}
+
+/// A gradient in the dtype of the parameters, divided by the factor.
+pub(crate) fn unscaled_one(g: &Tensor, policy: Policy, factor: Option<&Tensor>) -> Result<Tensor> {
+    let g = ops::cast(g, policy.parameters)?;
+    match factor {
+        Some(factor) => ops::divide(&g, &ops::cast(factor, g.dtype())?),
+        None => Ok(g),
+    }
 }

@@ -42,7 +42,7 @@ pub(super) fn sweep(arguments: &Arguments) -> Result<u8, String> {
             (begin(&arguments.name, &path)?, Some(path))
         }
     };
-    let stop = listen("saving the state")?;
+    let stop = listen(Some("saving the state"))?;
     let bar = bar(&sweep);
     let mut saved = Instant::now();
     let mut more = sweep.current().is_some();

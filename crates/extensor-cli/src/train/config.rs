@@ -55,6 +55,20 @@ pub struct Settings {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accumulate: Option<u64>,
+    /// Into how many parts a batch is cut, which mpirun's ranks share out; by default one for each rank.
+    /// Results depend on it, and not on how many ranks there are
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u64).range(1..))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parts: Option<u64>,
+    /// Add the gradients of mpirun's ranks in the order that MPI finds fastest: other bits for another number
+    /// of ranks
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fastest: Option<bool>,
+    /// Let a batch norm's running statistics be the means over a step's parts, not those of the last
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub synchronised: Option<bool>,
     /// The decay of a moving average of the weights, which is what is evaluated; 0: none
     #[arg(long, value_name = "DECAY")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,6 +109,10 @@ pub struct Settings {
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compile: Option<bool>,
+    /// Cut what the optimiser remembers among mpirun's ranks: the same results to the bit, in less memory
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<bool>,
     /// The folder of the run
     #[arg(long, value_name = "DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,6 +177,9 @@ const KEYS: &[(&str, Kind)] = &[
     ("weight-decay", Kind::Number),
     ("clip", Kind::Number),
     ("accumulate", Kind::Whole(1)),
+    ("parts", Kind::Whole(1)),
+    ("fastest", Kind::Flag),
+    ("synchronised", Kind::Flag),
     ("ema", Kind::Number),
     ("patience", Kind::Whole(0)),
     ("precision", Kind::OneOf(&PRECISIONS)),
@@ -169,6 +190,7 @@ const KEYS: &[(&str, Kind)] = &[
     ("seed", Kind::Whole(0)),
     ("threads", Kind::Whole(1)),
     ("compile", Kind::Flag),
+    ("shard", Kind::Flag),
     ("out", Kind::Text),
     ("resume", Kind::Text),
     ("checkpoint-every", Kind::Whole(0)),
@@ -226,9 +248,23 @@ impl Settings {
             ($($field:ident)*) => { Settings { $($field: self.$field.or(below.$field)),* } };
         }
         first! {
-            model data epochs steps batch lr optimizer schedule weight_decay clip accumulate ema
-            patience precision augment width depth context seed threads compile out resume checkpoint_every
-            eval_every keep check_gradients quiet
+            model data epochs steps batch lr optimizer schedule weight_decay clip accumulate parts
+            fastest synchronised ema patience precision augment width depth context seed threads compile shard out
+            resume checkpoint_every eval_every keep check_gradients quiet
+        }
+    }
+
+    /// What a run computes, without where it is and how that is computed.
+    pub fn of_results(&self) -> Settings {
+        Settings {
+            out: None,
+            resume: None,
+            threads: None,
+            compile: None,
+            shard: None,
+            quiet: None,
+            check_gradients: None,
+            ..self.clone()
         }
     }
 

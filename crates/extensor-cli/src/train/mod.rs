@@ -7,6 +7,7 @@ mod gradient;
 pub mod network;
 pub mod pictures;
 pub mod progress;
+pub mod ranks;
 pub mod recipe;
 pub mod report;
 pub mod saved;
@@ -14,13 +15,16 @@ pub mod saved;
 use config::Settings;
 use data::Data;
 use extensor::data::Loader;
-use extensor::io::atomic;
+use extensor::distributed::{Group, Order};
+use extensor::io::{atomic, safetensors};
+use extensor::optim::Optimizer;
 use extensor::train::metrics::JsonLines;
 use extensor::train::tensorboard::EventFile;
 use extensor::train::{Directory, End, FitOptions, Plan, State, Trainer};
 use extensor::{Key, interrupt};
 use network::Network;
 use progress::Progress;
+use ranks::{Failed, Silent};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,18 +50,37 @@ pub fn checkpoints(folder: &Path) -> PathBuf {
     folder.join("checkpoints")
 }
 
+/// The exit code of a rank for whose error another rank has words, or had them.
+const FAILED: u8 = 2;
+
 /// Runs the command; the exit code.
 pub fn run(arguments: &Arguments) -> Result<u8, String> {
+    let Some(group) = ranks::group()? else {
+        return Ok(FAILED);
+    };
+    match train(arguments, &group) {
+        Ok(code) => Ok(code),
+        Err(failed) => ranks::explain(&group, failed).map_or(Ok(FAILED), Err),
+    }
+}
+
+fn train(arguments: &Arguments, group: &Group) -> Result<u8, Failed> {
     let mut settings = arguments.settings.clone();
     if let Some(path) = &arguments.config {
         settings = settings.over(Settings::read(path)?);
     }
     if settings.resume.is_some() && settings.out.is_some() {
-        return Err("--resume goes on in the folder it names: leave out --out".into());
+        return Err("--resume goes on in the folder it names: leave out --out".to_string().into());
     }
     if let Some(folder) = &settings.resume {
-        let file = saved::newest(folder)?;
-        settings = settings.over(file.settings);
+        // The others need not see the folder.
+        let before = match group.is_first() {
+            true => saved::newest(folder)?.settings.text()?,
+            false => String::new(),
+        };
+        settings = settings.over(Settings::parse(&ranks::of_first(group, &before)?)?);
+    } else if settings.parts.is_none() {
+        settings.parts = Some(group.size() as u64);
     }
     let model = settings.model.clone().unwrap_or_else(|| match settings.data.as_deref() {
         Some(name) if name == "shakespeare" || name.ends_with(".txt") => "gpt".into(),
@@ -66,11 +89,14 @@ pub fn run(arguments: &Arguments) -> Result<u8, String> {
     });
     let settings = settings.over(recipe::defaults(&model));
     valid(&settings)?;
-    if let Some(threads) = settings.threads {
-        extensor::threads::set(threads as usize);
+    if let Some(threads) =
+        settings.threads.map(|n| n as usize).or_else(|| ranks::threads(&settings))
+    {
+        extensor::threads::set(threads);
     }
     let data = Data::load(&settings)?;
-    Session::prepare(settings, data)?.run()
+    ranks::expect_same(group, &settings, &data)?;
+    Session::prepare(settings, data, group)?.run()
 }
 
 /// An error for numbers that no run can have.
@@ -98,31 +124,118 @@ struct Session {
     data: Data,
     loader: Loader,
     plan: Plan,
+    state: State<Network>,
+    group: Group,
+    /// The name of its folder.
+    folder: String,
+    /// Where the run is, on the first rank.
+    place: Option<Place>,
+}
+
+/// The folder of a run.
+struct Place {
     folder: PathBuf,
     directory: Directory,
-    state: State<Network>,
     resumed: bool,
     notes: Vec<String>,
 }
 
 impl Session {
-    fn prepare(settings: Settings, data: Data) -> Result<Session, String> {
-        let failed = |error: extensor::Error| error.to_string();
+    fn prepare(settings: Settings, data: Data, group: &Group) -> Result<Session, Failed> {
         let [model_key, data_key, key] = Key::new(settings.seed.unwrap_or(0)).split();
         let model = Network::new(&settings, &data.task, model_key)?;
         let batch = settings.batch.unwrap_or(64).min(data.train.len() as u64) as usize;
-        let loader = Loader::new(data.train.clone(), batch.max(1), data_key).map_err(failed)?;
+        let loader = Loader::new(data.train.clone(), batch.max(1), data_key)?;
         let loader = loader.shuffle(true).drop_last(true);
         let plan = recipe::plan(&settings, &loader);
         let optimizer = recipe::optimizer(&settings);
-        let mut state = recipe::state(&settings, model, &*optimizer, key).map_err(failed)?;
+        let mut state = recipe::state(&settings, model, &*optimizer, key)?;
+        let mut place = None;
+        if group.is_first() {
+            let found = Place::take(&settings, &data, state)?;
+            state = found.0;
+            place = Some(found.1);
+        }
+        if settings.resume.is_some() && group.size() > 1 {
+            // The others need not see the folder.
+            let bytes = if group.is_first() { state.contents().to_bytes()? } else { Vec::new() };
+            let bytes = group.broadcast_bytes(&bytes, 0)?;
+            if !group.is_first() {
+                state = state.load(&safetensors::parse(bytes)?)?;
+            }
+        }
+        let folder =
+            place.as_ref().map_or(String::new(), |place| place.folder.display().to_string());
+        let folder = ranks::of_first(group, &folder)?;
+        Ok(Session { settings, data, loader, plan, state, group: group.clone(), folder, place })
+    }
+
+    fn run(self) -> Result<u8, Failed> {
+        let Session { settings, data, loader, plan, state, group, folder, place } = self;
+        if settings.check_gradients == Some(true) {
+            let right = !group.is_first() || gradient::check(&state, &loader)?;
+            if !group.all_gather_bytes(&[u8::from(right)])?.concat().iter().all(|&byte| byte == 1) {
+                return Ok(1);
+            }
+        }
+        let schedule = recipe::schedule(&settings, plan.steps)?;
+        let trainer = Trainer::from_state(state, recipe::optimizer(&settings)).schedule(schedule);
+        let trainer = trainer.policy(recipe::policy(&settings)).group(&group);
+        let mut trainer = trainer.statistics(recipe::statistics(&settings));
+        trainer.compiled = settings.compile == Some(true);
+        if settings.fastest == Some(true) {
+            trainer = trainer.order(Order::Fastest);
+        }
+        if settings.shard == Some(true) {
+            trainer = trainer.sharded()?;
+        }
+        let says = place.is_some().then_some("finishing the step, then saving");
+        let stop = listen(says)?;
+        let Some(place) = place else {
+            let mut silent = Silent(stop);
+            let options = FitOptions::new(plan).hooks(&mut silent);
+            let ended = trainer.fit(&loader, evaluate::loss, options);
+            let end = ended.map_err(|error| diverged(error, &settings, &folder))?;
+            return Ok(if end == End::Stopped { INTERRUPTED } else { 0 });
+        };
+        let watch = Watch { settings: &settings, data, plan, stop };
+        place.run(trainer, &loader, watch)
+    }
+}
+
+/// What the first rank needs to show a run.
+struct Watch<'a> {
+    settings: &'a Settings,
+    data: Data,
+    plan: Plan,
+    stop: Arc<AtomicBool>,
+}
+
+/// An error of training with what to do about it.
+fn diverged(error: extensor::Error, settings: &Settings, folder: &str) -> Failed {
+    match error {
+        error @ extensor::Error::Diverged { .. } => Failed::Together(format!(
+            "{error}\nthe model as it was before that step is in {}; go on with a smaller learning rate: extensor train --resume {folder} --lr {}",
+            checkpoints(Path::new(folder)).display(),
+            settings.lr.unwrap_or(1e-3) / 10.0
+        )),
+        error => error.into(),
+    }
+}
+
+impl Place {
+    /// The folder of the settings, made this process's own, and the state that is in it if a run is resumed.
+    fn take(
+        settings: &Settings,
+        data: &Data,
+        mut state: State<Network>,
+    ) -> Result<(State<Network>, Place), Failed> {
         let mut notes = Vec::new();
-        let resumed = settings.resume.is_some();
         let keep = settings.keep.unwrap_or(3) as usize;
         // From here on the folder is this process's own.
-        let claim = |folder: &Path| -> Result<Directory, String> {
-            let directory = Directory::open(checkpoints(folder), keep).map_err(failed)?;
-            directory.claim().map_err(failed)?;
+        let claim = |folder: &Path| -> Result<Directory, Failed> {
+            let directory = Directory::open(checkpoints(folder), keep)?;
+            directory.claim()?;
             Ok(directory)
         };
         let (folder, directory) = match (&settings.resume, &settings.out) {
@@ -139,10 +252,10 @@ impl Session {
             (None, Some(folder)) => {
                 let directory = claim(folder)?;
                 if saved::exists(folder) {
-                    return Err(format!(
+                    return Err(Failed::Own(format!(
                         "{0} holds a run already: go on with --resume {0}, or choose another --out",
                         folder.display()
-                    ));
+                    )));
                 }
                 (folder.clone(), directory)
             }
@@ -153,75 +266,48 @@ impl Session {
                 (folder, directory)
             }
         };
-        Ok(Session { settings, data, loader, plan, folder, directory, state, resumed, notes })
+        let resumed = settings.resume.is_some();
+        Ok((state, Place { folder, directory, resumed, notes }))
     }
 
-    fn run(self) -> Result<u8, String> {
-        let Session { settings, data, loader, plan, folder, directory, state, resumed, notes } =
-            self;
-        let failed = |error: extensor::Error| error.to_string();
-        let optimizer = recipe::optimizer(&settings);
-        let schedule = recipe::schedule(&settings, plan.steps).map_err(failed)?;
-        if settings.check_gradients == Some(true) && !gradient::check(&state, &loader)? {
-            return Ok(1);
-        }
+    fn run(
+        self,
+        mut trainer: Trainer<Network, Box<dyn Optimizer<Network>>>,
+        loader: &Loader,
+        watch: Watch<'_>,
+    ) -> Result<u8, Failed> {
+        let Place { folder, directory, resumed, notes } = self;
+        let Watch { settings, data, plan, stop } = watch;
+        let step = trainer.state.step;
         let (metrics, events) = if resumed {
-            directory.forget_after(state.step).map_err(failed)?;
-            let metrics = JsonLines::resume(&folder.join("metrics.jsonl"), state.step);
-            (metrics, EventFile::resume(&folder.join("tensorboard"), state.step))
+            directory.forget_after(step)?;
+            let metrics = JsonLines::resume(&folder.join("metrics.jsonl"), step);
+            (metrics, EventFile::resume(&folder.join("tensorboard"), step))
         } else {
             let metrics = JsonLines::create(&folder.join("metrics.jsonl"));
             (metrics, EventFile::create(&folder.join("tensorboard")))
         };
         // Where a run is and how it is computed are no part of what it computes.
-        let config = Settings {
-            out: None,
-            resume: None,
-            threads: None,
-            compile: None,
-            quiet: None,
-            check_gradients: None,
-            ..settings.clone()
-        };
-        let config = config.text()?;
-        let write = atomic::write(folder.join("config.toml"), |f| f.write_all(config.as_bytes()));
-        write.map_err(failed)?;
+        let config = settings.of_results().text()?;
+        atomic::write(folder.join("config.toml"), |f| f.write_all(config.as_bytes()))?;
 
-        let stop = listen("finishing the step, then saving")?;
-        let mut progress = Progress::new(
-            &settings,
-            config,
-            data.clone(),
-            &plan,
-            state.step,
-            metrics.map_err(failed)?,
-            events.map_err(failed)?,
-            stop.clone(),
-        );
+        let (metrics, events) = (metrics?, events?);
+        let flag = stop.clone();
+        let mut progress =
+            Progress::new(settings, config, data.clone(), &plan, step, metrics, events, flag);
         for note in notes {
             progress.say(&note);
         }
-        progress.say(&report::head(&settings, &data, &state, &plan));
+        let ranks = trainer.ranks().size();
+        progress.say(&report::head(settings, &data, &trainer.state, &plan, ranks));
         let started = Instant::now();
         progress.start();
-        let trainer = Trainer::from_state(state, optimizer).schedule(schedule);
-        let mut trainer = trainer.policy(recipe::policy(&settings));
-        trainer.compiled = settings.compile == Some(true);
         let options = FitOptions::new(plan).directory(&directory).hooks(&mut progress);
-        let ended = trainer.fit(&loader, evaluate::loss, options);
+        let ended = trainer.fit(loader, evaluate::loss, options);
         progress.finish();
         let again = format!("extensor train --resume {}", folder.display());
-        let end = match ended {
-            Ok(end) => end,
-            Err(error @ extensor::Error::Diverged { .. }) => {
-                return Err(format!(
-                    "{error}\nthe model as it was before that step is in {}; go on with a smaller learning rate: {again} --lr {}",
-                    checkpoints(&folder).display(),
-                    settings.lr.unwrap_or(1e-3) / 10.0
-                ));
-            }
-            Err(error) => return Err(error.to_string()),
-        };
+        let shown = folder.display().to_string();
+        let end = ended.map_err(|error| diverged(error, settings, &shown))?;
         let state = trainer.state;
         if end == End::Stopped {
             let step = state.step;
@@ -230,9 +316,10 @@ impl Session {
             return Ok(INTERRUPTED);
         }
         let mut finish =
-            || report::finish(&settings, &state, &folder, &directory, &mut progress, started, end);
+            || report::finish(settings, &state, &folder, &directory, &mut progress, started, end);
         let stopped = || stop.load(Ordering::Relaxed);
-        match interrupt::watch(&stopped, || Ok(finish())).map_err(failed).and_then(|done| done) {
+        let finished = interrupt::watch(&stopped, || Ok(finish()));
+        match finished.map_err(|error| error.to_string()).and_then(|done| done) {
             Err(_) if stopped() => {
                 let text = format!("training is done, its report is not; that comes with: {again}");
                 progress.output.line(&text);
@@ -270,8 +357,9 @@ fn fresh(within: &Path, name: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// A flag that Ctrl-C sets, having said what is done then; a second Ctrl-C ends the process at once.
-pub(crate) fn listen(then: &'static str) -> Result<Arc<AtomicBool>, String> {
+/// A flag that Ctrl-C sets, having said what is done then, if anything is to be said; a second Ctrl-C ends the
+/// process at once.
+pub(crate) fn listen(then: Option<&'static str>) -> Result<Arc<AtomicBool>, String> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();
     let handler = move || {
@@ -279,8 +367,10 @@ pub(crate) fn listen(then: &'static str) -> Result<Arc<AtomicBool>, String> {
             std::process::exit(i32::from(INTERRUPTED));
         }
         use std::io::Write;
-        // Nobody may be there to read it.
-        let _ = writeln!(std::io::stderr(), "\n{then} (once more: at once)");
+        if let Some(then) = then {
+            // Nobody may be there to read it.
+            let _ = writeln!(std::io::stderr(), "\n{then} (once more: at once)");
+        }
     };
     ctrlc::set_handler(handler).map_err(|error| format!("cannot listen for Ctrl-C: {error}"))?;
     Ok(stop)

@@ -7,7 +7,7 @@ use extensor::optim::{
     Adagrad, Adam, AdamW, Ema, Groups, Lion, Optimizer, Plateau, RmsProp, Schedule, Sgd,
 };
 use extensor::precision::Policy;
-use extensor::train::{Plan, State};
+use extensor::train::{Plan, State, Statistics};
 use extensor::{DType, Key, Result};
 
 /// What a model is trained with if nothing else is said.
@@ -23,6 +23,8 @@ pub fn defaults(model: &str) -> Settings {
         weight_decay: Some(0.01),
         clip: Some(0.0),
         accumulate: Some(1),
+        parts: Some(1),
+        synchronised: Some(false),
         ema: Some(0.0),
         patience: Some(0),
         precision: text("f32"),
@@ -70,9 +72,18 @@ pub fn plan(settings: &Settings, loader: &Loader) -> Plan {
     Plan {
         steps: settings.steps.unwrap_or(all),
         accumulate,
+        parts: settings.parts.unwrap_or(1),
         evaluate_every: settings.eval_every.unwrap_or(0),
         checkpoint_every: settings.checkpoint_every.unwrap_or(0),
         patience: settings.patience.unwrap_or(0),
+    }
+}
+
+/// Which running statistics a step leaves.
+pub fn statistics(settings: &Settings) -> Statistics {
+    match settings.synchronised {
+        Some(true) => Statistics::Mean,
+        _ => Statistics::LastPart,
     }
 }
 

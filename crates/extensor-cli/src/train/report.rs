@@ -20,11 +20,21 @@ use std::time::Instant;
 const SHOWN: usize = 40;
 
 /// What is about to happen.
-pub fn head(settings: &Settings, data: &Data, state: &State<Network>, plan: &Plan) -> String {
+pub fn head(
+    settings: &Settings,
+    data: &Data,
+    state: &State<Network>,
+    plan: &Plan,
+    ranks: usize,
+) -> String {
     let count: usize = parameters(&state.model).iter().map(|x| x.len()).sum();
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let each = match ranks {
+        1 => String::new(),
+        _ => format!(" on each of {ranks} ranks"),
+    };
     format!(
-        "{} with {} parameters learns {} ({} to train on, {} to test with): {} steps of {} with {}, {}, {} threads",
+        "{} with {} parameters learns {} ({} to train on, {} to test with): {} steps of {} with {}, {}, {} threads{each}",
         text(&settings.model),
         thousands(count as u64),
         data.name,

@@ -4,6 +4,7 @@ from . import _tree as tree
 from . import ops as ops
 from . import data as data
 from . import debug as debug
+from . import distributed as distributed
 from . import gradients as gradients
 from . import io as io
 from . import memory as memory

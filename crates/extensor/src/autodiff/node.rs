@@ -148,7 +148,10 @@ pub(super) struct Walk {
     newest: Option<Pending>,
     /// Calls by number, all older than `newest`.
     pending: BTreeMap<u64, Pending>,
-    arguments: BTreeMap<u64, Tensor>,
+    /// What has been added up for the arguments, which are kept: whoever else holds one may add to it.
+    arguments: BTreeMap<u64, (Arc<Node>, Tensor)>,
+    /// The arguments that the last call added to.
+    touched: SmallVec<[u64; 4]>,
 }
 
 impl Walk {
@@ -156,10 +159,11 @@ impl Walk {
     pub fn add(&mut self, node: Arc<Node>, output: usize, grad: Tensor) -> Result<()> {
         if node.call.is_none() {
             let sum = match self.arguments.remove(&node.id) {
-                Some(sum) => add_to(sum, &grad)?,
+                Some((_, sum)) => add_to(sum, &grad)?,
                 None => grad,
             };
-            self.arguments.insert(node.id, sum);
+            self.touched.push(node.id);
+            self.arguments.insert(node.id, (node, sum));
             return Ok(());
         }
         let Pending { grads, .. } = self.pending(node);
@@ -200,7 +204,16 @@ impl Walk {
 
     /// Calls the rules, newest first, until only arguments are left; returns their gradients by
     /// number. A call that nothing else refers to is freed as soon as its rule has run.
-    pub fn finish(mut self) -> Result<BTreeMap<u64, Tensor>> {
+    pub fn finish(self) -> Result<BTreeMap<u64, Tensor>> {
+        self.finish_with(&mut |_, _| Ok(()))
+    }
+
+    /// The same, telling `ready` of each argument's gradient as soon as nothing more is added to it: no call
+    /// that is left holds the argument. Those that are held elsewhere are not told of.
+    pub fn finish_with(
+        mut self,
+        ready: &mut dyn FnMut(u64, &Tensor) -> Result<()>,
+    ) -> Result<BTreeMap<u64, Tensor>> {
         let mut alike = None;
         while let Some(Pending { mut node, grads }) = self.take_newest() {
             let Some(call) = &node.call else { continue };
@@ -211,8 +224,16 @@ impl Walk {
                     self.add(node, output, grad)?;
                 }
             }
+            drop(node);
+            for id in std::mem::take(&mut self.touched) {
+                if let Some((node, grad)) = self.arguments.get(&id)
+                    && Arc::strong_count(node) == 1
+                {
+                    ready(id, grad)?;
+                }
+            }
         }
-        Ok(self.arguments)
+        Ok(self.arguments.into_iter().map(|(id, (_, grad))| (id, grad)).collect())
     }
 }
 

@@ -5,6 +5,7 @@ use super::trace::{Mark, Traced, new_level, unwrap};
 use super::tree::{Path, Tree, leaves, map};
 use crate::tensor::{expect_room, with_room};
 use crate::{DType, Error, Result, Shape, Tensor, ops};
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -113,8 +114,30 @@ impl<A: Tree, B: Tree> Pullback<A, B> {
         Ok(walk)
     }
 
+    /// Like [`call_once`](Self::call_once), telling `ready` of each leaf that is a parameter, by its number among
+    /// all leaves, once its gradient is known: most while the others' are still being computed.
+    fn call_once_with(mut self, cotangents: &B, ready: &mut Ready<'_>) -> Result<A> {
+        let walk = self.start(cotangents)?;
+        self.roots.clear();
+        let numbers = self.arguments.iter().enumerate();
+        let mut left: BTreeMap<u64, usize> =
+            numbers.filter_map(|(i, id)| Some(((*id)?, i))).collect();
+        let found = walk.finish_with(&mut |id, grad| match left.remove(&id) {
+            Some(i) => ready(i, unwrap(grad, self.level).0),
+            None => Ok(()),
+        })?;
+        let grads = self.collect(found)?;
+        let known = leaves(&grads);
+        left.into_values().try_for_each(|i| ready(i, known[i]))?;
+        drop(known);
+        Ok(grads)
+    }
+
     fn finish(&self, walk: Walk) -> Result<A> {
-        let mut found = walk.finish()?;
+        self.collect(walk.finish()?)
+    }
+
+    fn collect(&self, mut found: BTreeMap<u64, Tensor>) -> Result<A> {
         let mut ids = self.arguments.iter();
         map(&self.args, |zeros| {
             let grad = ids.next().copied().flatten().and_then(|id| found.remove(&id));
@@ -209,15 +232,47 @@ pub fn value_and_grad_with_aux<A: Tree, X: Tree>(
     args: &A,
 ) -> Result<(Tensor, A, X)> {
     let (value, pullback, aux) = vjp_with_aux(f, args)?;
+    let grads = pullback.call_once(&one_like(&value)?)?;
+    Ok((value, grads, aux))
+}
+
+/// What is told of a leaf's gradient: the number of the leaf, and the gradient.
+type Ready<'a> = dyn FnMut(usize, &Tensor) -> Result<()> + 'a;
+
+/// [`value_and_grad_with_aux`], telling `ready` of the gradient of each parameter once, as soon as nothing more
+/// is added to it: most while the backward pass is still under way, the last layer's first. Parameters are
+/// numbered among all leaves; those that the value does not depend on come last, with zeros.
+///
+/// ```
+/// use extensor::ops::{exp, sum};
+/// use extensor::{autodiff::value_and_grad_when_ready, tensor};
+/// let mut order = Vec::new();
+/// let f = |(a, b): &(_, _)| Ok((sum(&(exp(a)? * b), ..)?, ()));
+/// let ready = &mut |leaf: usize, _: &_| Ok(order.push(leaf));
+/// let (_, grads, ()) = value_and_grad_when_ready(f, &(tensor(0.0), tensor(2.0)), ready)?;
+/// assert_eq!(grads.0.item::<f64>()?, 2.0);
+/// assert_eq!(order, [1, 0]); // `b` meets the backward pass first
+/// # Ok::<(), extensor::Error>(())
+/// ```
+pub fn value_and_grad_when_ready<A: Tree, X: Tree>(
+    f: impl FnOnce(&A) -> Result<(Tensor, X)>,
+    args: &A,
+    ready: &mut dyn FnMut(usize, &Tensor) -> Result<()>,
+) -> Result<(Tensor, A, X)> {
+    let (value, pullback, aux) = vjp_with_aux(f, args)?;
+    let grads = pullback.call_once_with(&one_like(&value)?, ready)?;
+    Ok((value, grads, aux))
+}
+
+/// The gradient of a function's value by itself; an error unless the value is one number.
+fn one_like(value: &Tensor) -> Result<Tensor> {
     let (op, argument) = ("grad", "the function's result");
     if !value.shape().is_empty() {
         let (expected, got) = ("[], one number".into(), value.shape().clone());
         return Err(Error::Shape { op, argument, expected, got });
     }
     value.dtype().expect_float(op, argument)?;
-    let one = Tensor::scalar_of(1.0, value.dtype())?;
-    let grads = pullback.call_once(&one)?;
-    Ok((value, grads, aux))
+    Tensor::scalar_of(1.0, value.dtype())
 }
 
 /// The results of a function at `args`, and their derivatives along `tangents`.

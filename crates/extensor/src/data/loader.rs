@@ -3,14 +3,14 @@
 //! What it gives depends on the data set, the key and the position alone, not on threads or on where
 //! it started. It must not know what is in a batch.
 
+use super::ahead::Ahead;
+use super::shares::{Cut, ShareMaker, Shares};
 use super::{Batch, Dataset, Shuffle};
 use crate::tensor::with_room;
 use crate::{Error, Key, Result};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
-use std::thread::JoinHandle;
 
 const OP: &str = "Loader";
 /// Up to so many examples their order is a list; beyond that it would take 256 MiB and more.
@@ -155,7 +155,32 @@ impl Loader {
         self.batches(position, None)
     }
 
+    /// What one of several ranks computes of the batches from a position on, epoch after epoch, without
+    /// end: the first batch is the first of a step. Only the rank's own examples are read.
+    ///
+    /// ```
+    /// use extensor::{Key, data::{Cut, Loader, Pairs}, tensor};
+    /// let data = Pairs::new(tensor([0.0, 1.0, 2.0, 3.0, 4.0]), tensor([0, 1, 2, 3, 4]))?;
+    /// let loader = Loader::new(data, 5, Key::new(7))?;
+    /// // A batch in three parts, for the second of two ranks.
+    /// let cut = Cut { parts: 3, rank: 1, size: 2, ..Cut::WHOLE };
+    /// let share = loader.shares_from(Default::default(), cut)?.next().unwrap()?;
+    /// let parts: Vec<(usize, Vec<f64>)> =
+    ///     share.parts.iter().map(|(part, batch)| (*part, batch.inputs.to_f64_vec())).collect();
+    /// assert_eq!(parts, [(1, vec![1.0, 2.0]), (2, vec![3.0, 4.0])]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    pub fn shares_from(&self, position: Position, cut: Cut) -> Result<Shares> {
+        cut.expect_sense()?;
+        let maker = ShareMaker::new(self.maker(position, None)?, cut);
+        Ok(Shares::new(Ahead::new(maker, self.prefetch)?))
+    }
+
     fn batches(&self, position: Position, last_epoch: Option<u64>) -> Result<Batches> {
+        Ok(Batches(Ahead::new(self.maker(position, last_epoch)?, self.prefetch)?))
+    }
+
+    fn maker(&self, position: Position, last_epoch: Option<u64>) -> Result<Maker> {
         let count = self.batches_per_epoch();
         if count == 0 {
             let size = self.batch_size;
@@ -166,28 +191,35 @@ impl Loader {
         if position.batch > count {
             return Err(bad("position", &format!("a batch up to {count}"), position.batch));
         }
-        let maker = Maker { loader: self.clone(), position, last_epoch, order: None };
-        if self.prefetch == 0 {
-            return Ok(Batches(From::Here(maker)));
+        Ok(Maker { loader: self.clone(), position, last_epoch, order: None })
+    }
+
+    /// What its batches depend on beside the examples, in words: for ranks to compare.
+    pub(crate) fn described(&self) -> String {
+        let Loader { dataset, key, batch_size, shuffle, drop_last, prefetch: _ } = self;
+        format!(
+            "{} examples in batches of {batch_size} (shuffled: {shuffle}, without the rest: {drop_last}), key {}",
+            dataset.len(),
+            key.seed()
+        )
+    }
+
+    /// How many examples the batch at a position has.
+    pub(super) fn examples_at(&self, position: Position) -> usize {
+        let start = position.batch as usize * self.batch_size;
+        self.batch_size.min(self.dataset.len().saturating_sub(start))
+    }
+
+    /// The position itself, or after the last batch of an epoch the next epoch.
+    pub(super) fn settle(&self, position: Position) -> Position {
+        if position.batch < self.batches_per_epoch() {
+            return position;
         }
-        // The thread holds one more than the channel while it waits for room.
-        let (sender, receiver) = sync_channel(self.prefetch - 1);
-        let work = move || {
-            for loaded in maker {
-                // The receiver is gone: so is the interest in more.
-                if sender.send(loaded).is_err() {
-                    return;
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("extensor-loader".into()).spawn(work);
-        let thread =
-            thread.map_err(|error| bad("prefetch", "a system with threads to spare", error))?;
-        Ok(Batches(From::Thread { receiver: Some(receiver), thread: Some(thread) }))
+        Position { epoch: position.epoch.wrapping_add(1), batch: 0 }
     }
 }
 
-fn bad(parameter: &'static str, expected: &str, got: impl ToString) -> Error {
+pub(super) fn bad(parameter: &'static str, expected: &str, got: impl ToString) -> Error {
     Error::Parameter { op: OP, parameter, expected: expected.into(), got: got.to_string() }
 }
 
@@ -230,9 +262,9 @@ impl Order {
 }
 
 /// Makes batch after batch.
-struct Maker {
-    loader: Loader,
-    position: Position,
+pub(super) struct Maker {
+    pub loader: Loader,
+    pub position: Position,
     /// Where it ends; `None`: nowhere.
     last_epoch: Option<u64>,
     /// The order of an epoch.
@@ -240,30 +272,36 @@ struct Maker {
 }
 
 impl Maker {
-    fn make(&mut self) -> Result<Loaded> {
-        let Loader { dataset, batch_size, .. } = &self.loader;
+    /// What `read` makes of the examples of the next batch: the data set, their numbers and the key of
+    /// the epoch. Where the batch is, and where the one after it.
+    pub fn make<R>(
+        &mut self,
+        read: impl FnOnce(&dyn Dataset, &[usize], Key) -> Result<R>,
+    ) -> Result<(R, Position, Position)> {
         let position = self.position;
         let order = match self.order.take() {
             Some((epoch, order)) if epoch == position.epoch => order,
             _ => self.loader.order_of(position.epoch)?,
         };
-        let start = position.batch as usize * batch_size;
-        let indices = order.at(start..(start + batch_size).min(dataset.len()));
+        let start = position.batch as usize * self.loader.batch_size;
+        let indices = order.at(start..start + self.loader.examples_at(position));
         let key = self.loader.keys()[1].fold_in(position.epoch);
-        let batch = catch_unwind(AssertUnwindSafe(|| dataset.batch(&indices, key)));
-        let batch = batch.unwrap_or_else(|panic| Err(panicked(&*panic)))?;
+        let made = catch_unwind(AssertUnwindSafe(|| read(&*self.loader.dataset, &indices, key)));
+        let made = made.unwrap_or_else(|panic| Err(panicked(&*panic)))?;
         self.order = Some((position.epoch, order));
-        let next = Position { batch: position.batch + 1, ..position };
-        self.position = self.settle(next);
-        Ok(Loaded { batch, position, next: self.position })
+        self.position = self.loader.settle(Position { batch: position.batch + 1, ..position });
+        Ok((made, position, self.position))
     }
 
-    /// After the last batch comes the next epoch.
-    fn settle(&self, position: Position) -> Position {
-        if position.batch < self.loader.batches_per_epoch() {
-            return position;
-        }
-        Position { epoch: position.epoch.wrapping_add(1), batch: 0 }
+    /// Whether there is another batch.
+    pub fn settled(&mut self) -> bool {
+        self.position = self.loader.settle(self.position);
+        self.last_epoch.is_none_or(|last| self.position.epoch == last)
+    }
+
+    /// Nothing comes after an error: the position would stay where it is.
+    pub fn end(&mut self) {
+        self.last_epoch = Some(self.position.epoch.wrapping_sub(1));
     }
 }
 
@@ -271,14 +309,13 @@ impl Iterator for Maker {
     type Item = Result<Loaded>;
 
     fn next(&mut self) -> Option<Result<Loaded>> {
-        self.position = self.settle(self.position);
-        if self.last_epoch.is_some_and(|last| self.position.epoch != last) {
+        if !self.settled() {
             return None;
         }
-        let loaded = self.make();
+        let made = self.make(|dataset, indices, key| dataset.batch(indices, key));
+        let loaded = made.map(|(batch, position, next)| Loaded { batch, position, next });
         if loaded.is_err() {
-            // Nothing comes after an error: the position would stay where it is.
-            self.last_epoch = Some(self.position.epoch.wrapping_sub(1));
+            self.end();
         }
         Some(loaded)
     }
@@ -294,33 +331,12 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
 /// The batches of a [`Loader`], one after the other. After an error there are no more.
 ///
 /// Dropping it ends its thread.
-pub struct Batches(From);
-
-enum From {
-    Here(Maker),
-    Thread { receiver: Option<Receiver<Result<Loaded>>>, thread: Option<JoinHandle<()>> },
-}
+pub struct Batches(Ahead<Loaded>);
 
 impl Iterator for Batches {
     type Item = Result<Loaded>;
 
     fn next(&mut self) -> Option<Result<Loaded>> {
-        match &mut self.0 {
-            From::Here(maker) => maker.next(),
-            // The thread ends after the last batch, and catches panics.
-            From::Thread { receiver, .. } => receiver.as_ref()?.recv().ok(),
-        }
-    }
-}
-
-impl Drop for Batches {
-    fn drop(&mut self) {
-        if let From::Thread { receiver, thread } = &mut self.0 {
-            // Without a receiver the thread's next send fails, and it ends.
-            drop(receiver.take());
-            if let Some(thread) = thread.take() {
-                let _ = thread.join();
-            }
-        }
+        self.0.next()
     }
 }

@@ -4,6 +4,7 @@
 //! that is larger than memory stays where it is (see [`stored`]).
 //! This module must not know what is trained on them.
 
+mod ahead;
 pub mod cifar;
 pub mod csv;
 mod gzip;
@@ -12,6 +13,7 @@ mod images;
 mod loader;
 mod pairs;
 mod pixels;
+mod shares;
 mod shuffle;
 pub mod stored;
 pub mod text;
@@ -19,6 +21,7 @@ pub mod text;
 pub use images::{Augment, Images};
 pub use loader::{Batches, Loaded, Loader, Position};
 pub use pairs::{Pairs, Subset};
+pub use shares::{Cut, Share, Shares};
 pub use shuffle::Shuffle;
 pub use stored::{Rows, StoredImages, StoredPairs, StoredWindows};
 

@@ -116,28 +116,30 @@ pub(super) fn init<T: Tree, M: Method>(method: &M, model: &T) -> Result<State<T>
     State::new(M::NAME, method.slots(), method.start(), model)
 }
 
-/// A step with a learning rate that is a number.
+/// A step with a learning rate that is a number. `whole`: all gradients, where `grads` are slices of them.
 pub(super) fn advance<T: Tree, M: Method>(
     method: &M,
     lr: f64,
     model: &mut T,
     grads: &T,
     state: &mut State<T>,
+    whole: Option<&T>,
 ) -> Result<()> {
     check(method, lr)?;
     let recorded = state.is_recorded() || leaves(grads).iter().any(|x| x.is_recorded());
     if recorded {
-        return advance_late(method, &crate::tensor(lr), model, grads, state);
+        return advance_late(method, &crate::tensor(lr), model, grads, state, whole);
     }
     let common = method.common();
     expect_state(method, model, state)?;
-    let within = common.clip_value.map(|limit| clip_grad_value(grads, limit)).transpose()?;
-    let grads = within.as_ref().unwrap_or(grads);
+    let within = Within::of(common, grads, whole)?;
+    let grads = within.grads.as_ref().unwrap_or(grads);
     fits(M::NAME, model, grads)?;
     let scale = match common.clip_norm {
         None => 1.0,
         Some(limit) => {
-            let (scale, norm) = clip_scale(M::NAME, grads, limit)?;
+            let whole = within.whole.as_ref().or(whole).unwrap_or(grads);
+            let (scale, norm) = clip_scale(M::NAME, whole, limit)?;
             state.grad_norm = Some(norm);
             scale
         }
@@ -163,10 +165,28 @@ pub(super) fn advance_at<T: Tree, M: Method>(
     let recorded =
         lr.is_recorded() || state.is_recorded() || leaves(grads).iter().any(|x| x.is_recorded());
     if !recorded {
-        return advance(method, super::rate(M::NAME, lr)?, model, grads, state);
+        return advance(method, super::rate(M::NAME, lr)?, model, grads, state, None);
     }
     check(method, method.common().lr)?;
-    advance_late(method, lr, model, grads, state)
+    advance_late(method, lr, model, grads, state, None)
+}
+
+/// Gradients with every element held within a limit, if there is one.
+struct Within<T> {
+    grads: Option<T>,
+    /// All of them, where the norm of all is wanted and `grads` are slices.
+    whole: Option<T>,
+}
+
+impl<T: Tree> Within<T> {
+    fn of(common: &Common, grads: &T, whole: Option<&T>) -> Result<Within<T>> {
+        let clipped = |tree: &T| common.clip_value.map(|limit| clip_grad_value(tree, limit));
+        let whole = whole.filter(|_| common.clip_norm.is_some());
+        Ok(Within {
+            grads: clipped(grads).transpose()?,
+            whole: whole.and_then(clipped).transpose()?,
+        })
+    }
 }
 
 fn advance_late<T: Tree, M: Method>(
@@ -175,16 +195,17 @@ fn advance_late<T: Tree, M: Method>(
     model: &mut T,
     grads: &T,
     state: &mut State<T>,
+    whole: Option<&T>,
 ) -> Result<()> {
     let common = method.common();
     expect_state(method, model, state)?;
-    let within = common.clip_value.map(|limit| clip_grad_value(grads, limit)).transpose()?;
-    let grads = within.as_ref().unwrap_or(grads);
+    let within = Within::of(common, grads, whole)?;
+    let grads = within.grads.as_ref().unwrap_or(grads);
     fits(M::NAME, model, grads)?;
     let mut scale = crate::tensor(1.0);
     if let Some(limit) = common.clip_norm {
         expect(M::NAME, "the largest norm", limit, "at least 0", limit >= 0.0)?;
-        let norm = global_norm(grads)?;
+        let norm = global_norm(within.whole.as_ref().or(whole).unwrap_or(grads))?;
         scale = clip_factor(&norm, limit)?;
         state.note_norm(&norm)?;
     }
@@ -349,7 +370,17 @@ macro_rules! optimizer {
                 grads: &T,
                 state: &mut $crate::optim::State<T>,
             ) -> $crate::Result<()> {
-                $crate::optim::engine::advance(self, lr, model, grads, state)
+                $crate::optim::engine::advance(self, lr, model, grads, state, None)
+            }
+            fn advance_slice(
+                &self,
+                lr: f64,
+                model: &mut T,
+                grads: &T,
+                state: &mut $crate::optim::State<T>,
+                whole: &T,
+            ) -> $crate::Result<()> {
+                $crate::optim::engine::advance(self, lr, model, grads, state, Some(whole))
             }
             fn advance_at(
                 &self,

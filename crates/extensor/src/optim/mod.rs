@@ -122,6 +122,35 @@ pub trait Optimizer<T: Tree> {
         self.advance(rate("an optimiser", lr)?, model, grads, state)
     }
 
+    /// The same for some elements of each parameter: `model`, `grads` and `state` hold those, and `whole`
+    /// is the gradient of all, whose norm counts where gradients are clipped by it. An optimiser of one's
+    /// own for which an element's step depends on other elements must say here what it does then; without,
+    /// it sees the elements that there are.
+    ///
+    /// ```
+    /// use extensor::optim::{Optimizer, Sgd};
+    /// use extensor::tensor;
+    /// let optimizer = Sgd::new(1.0).clip_norm(2.5);
+    /// let grads = tensor([3.0, 4.0]);
+    /// // The first of two elements, with the norm of both.
+    /// let (mut first, slice) = (tensor([1.0]), tensor([3.0]));
+    /// let mut state = optimizer.init(&first)?;
+    /// optimizer.advance_slice(1.0, &mut first, &slice, &mut state, &grads)?;
+    /// assert_eq!((first.item::<f64>()?, state.grad_norm), (1.0 - 3.0 * 2.5 / 5.0, Some(5.0)));
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    fn advance_slice(
+        &self,
+        lr: f64,
+        model: &mut T,
+        grads: &T,
+        state: &mut State<T>,
+        whole: &T,
+    ) -> Result<()> {
+        let _ = whole;
+        self.advance(lr, model, grads, state)
+    }
+
     /// The model and the state after a step with this learning rate instead of the optimiser's own: what
     /// a [`Schedule`] says, say.
     fn update_with(
@@ -171,6 +200,9 @@ macro_rules! by_reference {
             }
             fn advance_at(&self, lr: &Tensor, model: &mut T, grads: &T, state: &mut State<T>) -> Result<()> {
                 (**self).advance_at(lr, model, grads, state)
+            }
+            fn advance_slice(&self, lr: f64, model: &mut T, grads: &T, state: &mut State<T>, whole: &T) -> Result<()> {
+                (**self).advance_slice(lr, model, grads, state, whole)
             }
         }
     )*};

@@ -293,6 +293,16 @@ pub enum Error {
         /// What was wrong.
         error: Box<Error>,
     },
+    /// One of several processes that work as one has failed, is gone, or is not at one with the others.
+    #[error("{op}: rank {rank} {reason}")]
+    Rank {
+        /// What was being done.
+        op: &'static str,
+        /// The rank.
+        rank: usize,
+        /// What it did, or what became of it.
+        reason: String,
+    },
     /// Training that went wrong: a loss or a gradient that is not finite.
     #[error("step {step}: {what}: {reason}")]
     Diverged {

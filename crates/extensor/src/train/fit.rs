@@ -4,12 +4,13 @@
 //! the time.
 
 use super::directory::Directory;
-use super::hooks::{Flow, Hooks, StepReport};
+use super::hooks::{Evaluation, Flow, Hooks, StepReport};
+use super::parts::{Gradient, NO_SINGLE_OPERATION, Part, Step, Taken, gradient};
 use super::state::Best;
-use super::trainer::gradient;
-use super::trainer::{Gradient, Measured, NO_SINGLE_OPERATION, Objective, Part, Taken, Trainer};
+use super::together::{any, evaluation_of_first, expect_alike, of_first, tell};
+use super::trainer::{Measured, Objective, Trainer};
 use crate::compile::compile;
-use crate::data::{Batch, Batches, Loaded, Loader, Position};
+use crate::data::{Batch, Cut, Loader, Position, Share, Shares};
 use crate::gradients::all_finite;
 use crate::nn::Mode;
 use crate::optim::Optimizer;
@@ -29,6 +30,9 @@ pub struct Plan {
     pub steps: u64,
     /// How many batches of the loader make a step.
     pub accumulate: u64,
+    /// Into how many parts each batch is cut, whose gradients are added. The ranks of a
+    /// [group](Trainer::group) share the parts of a step out, so there must be at least as many as ranks.
+    pub parts: u64,
     /// Evaluate after so many steps; 0: after each epoch. The last step is followed by one, too.
     pub evaluate_every: u64,
     /// Save after so many steps; 0: after each epoch. An evaluation is followed by one, too.
@@ -40,13 +44,19 @@ pub struct Plan {
 impl Plan {
     /// So many steps of a batch each, with an evaluation and a checkpoint after each epoch.
     pub fn new(steps: u64) -> Plan {
-        Plan { steps, accumulate: 1, evaluate_every: 0, checkpoint_every: 0, patience: 0 }
+        Plan { steps, accumulate: 1, parts: 1, evaluate_every: 0, checkpoint_every: 0, patience: 0 }
     }
 
     /// With so many batches of the loader to a step.
     #[must_use]
     pub fn accumulate(self, accumulate: u64) -> Plan {
         Plan { accumulate, ..self }
+    }
+
+    /// With each batch cut into so many parts, as equal as may be.
+    #[must_use]
+    pub fn parts(self, parts: u64) -> Plan {
+        Plan { parts, ..self }
     }
 
     /// With an evaluation after so many steps.
@@ -120,6 +130,12 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
     /// mends, is an error that names the operation which made it; the model as it was before that step
     /// is saved first.
     ///
+    /// In a [group](Trainer::group) every rank calls this, with the same loader and plan, and each reads only
+    /// the examples of its own parts. The first rank evaluates and writes checkpoints. Hooks are called on
+    /// every rank: what they return holds for all as soon as one of them wants to stop. `evaluate`, `describe` and
+    /// `saved` are the first rank's alone, and on the others an [`Evaluation`](super::Evaluation) has a score
+    /// and no metrics. After an error on one rank all end, with an error that names it.
+    ///
     /// ```
     /// use extensor::data::{Loader, Pairs};
     /// use extensor::optim::Sgd;
@@ -179,7 +195,15 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
             Ok((loss, finite.item::<bool>()?.then_some(grads), measured))
         };
         let gradient: Option<BatchGradient<'_, M>> = if self.compiled { Some(&take) } else { None };
-        Loop { trainer: self, plan, loss: &of_batch, gradient, directory, hooks }.run(loader)
+        let group = self.group.clone();
+        let saves = directory.is_some();
+        let mut run =
+            Loop { trainer: self, plan, loss: &of_batch, gradient, directory, saves, hooks };
+        let ended = run.run(loader);
+        if let Err(error) = &ended {
+            tell(&group, error);
+        }
+        ended
     }
 }
 
@@ -198,21 +222,34 @@ struct Loop<'a, 'h, M, O> {
     loss: Loss<'a, M>,
     gradient: Option<BatchGradient<'a, M>>,
     directory: Option<&'a Directory>,
+    /// Whether the first rank writes checkpoints.
+    saves: bool,
     hooks: &'a mut (dyn Hooks<M> + 'h),
 }
 
 impl<M: Tree + Clone, O: Optimizer<M>> Loop<'_, '_, M, O> {
     fn run(&mut self, loader: &Loader) -> Result<End> {
         let plan = self.plan;
-        if let Some(directory) = self.directory {
+        let group = self.trainer.group.clone();
+        let cut = Cut {
+            batches: plan.accumulate.max(1) as usize,
+            parts: plan.parts.max(1) as usize,
+            rank: group.rank(),
+            size: group.size(),
+        };
+        expect_parts(cut, loader)?;
+        expect_alike(&group, &plan, loader, &self.trainer.state)?;
+        let directory = self.directory.filter(|_| group.is_first());
+        if let Some(directory) = directory {
             directory.claim()?;
         }
+        self.saves = of_first(&group, directory.is_some())?;
         let state = &self.trainer.state;
-        let mut batches = loader.start_at(state.position)?;
+        let mut shares = loader.shares_from(state.position, cut)?;
         if state.step == 0 {
             // From now on there is something to go on from.
             self.save()?;
-        } else if let Some(directory) = self.directory {
+        } else if let Some(directory) = directory {
             directory.tidy(state.best.map(|best| best.step))?;
         }
         if self.trainer.state.due {
@@ -230,7 +267,7 @@ impl<M: Tree + Clone, O: Optimizer<M>> Loop<'_, '_, M, O> {
                 return Ok(End::NoBetter);
             }
             let epoch = self.trainer.state.position.epoch;
-            let mut stop = self.step(&mut batches)? == Flow::Stop;
+            let mut stop = self.step(&mut shares)? == Flow::Stop;
             let state = &mut self.trainer.state;
             let due = |every: u64| match every {
                 0 => state.position.epoch != epoch,
@@ -252,55 +289,59 @@ impl<M: Tree + Clone, O: Optimizer<M>> Loop<'_, '_, M, O> {
         Ok(End::Done)
     }
 
-    fn step(&mut self, batches: &mut Batches) -> Result<Flow> {
+    fn step(&mut self, shares: &mut Shares) -> Result<Flow> {
         let wanted = self.plan.accumulate.max(1) as usize;
-        let loaded = batches.by_ref().take(wanted).collect::<Result<Vec<Loaded>>>()?;
-        let (Some(first), Some(last)) = (loaded.first(), loaded.last()) else {
+        let shares = shares.by_ref().take(wanted).collect::<Result<Vec<Share>>>()?;
+        let (Some(begin), Some(end)) = (shares.first(), shares.last()) else {
             let (expected, got) = ("batches without end".into(), "none".into());
             return Err(Error::Inputs { op: "fit", expected, got });
         };
-        let (epoch, position) = (first.position.epoch, last.next);
-        let examples = loaded.iter().map(|l| count(&l.batch)).sum();
+        let (epoch, position, of) = (begin.position.epoch, end.next, begin.of);
+        let examples = shares.iter().map(|share| share.examples).sum();
+        let own: Vec<&(usize, Batch)> = shares.iter().flat_map(|share| &share.parts).collect();
         let (loss, gradient) = (self.loss, self.gradient);
-        let losses: Vec<_> = loaded
+        let losses: Vec<_> = own
             .iter()
-            .map(|l| move |model: &M, mode: &Mode| loss(model, &l.batch, mode))
+            .map(|(_, batch)| move |model: &M, mode: &Mode| loss(model, batch, mode))
             .collect();
-        let gradients: Vec<_> = loaded
+        let gradients: Vec<_> = own
             .iter()
-            .filter_map(|l| {
+            .filter_map(|(_, batch)| {
                 gradient.map(|take| {
-                    move |model: &M, key: Key, scale: LossScale| take(model, &l.batch, key, scale)
+                    move |model: &M, key: Key, scale: LossScale| take(model, batch, key, scale)
                 })
             })
             .collect();
         let parts: Vec<Part<'_, M>> = losses
             .iter()
-            .zip(&loaded)
+            .zip(&own)
             .enumerate()
-            .map(|(k, (loss, l))| {
+            .map(|(k, (loss, (_, batch)))| {
                 let gradient = gradients.get(k).map(|take| take as &Gradient<'_, M>);
-                Part { examples: count(&l.batch), loss, gradient }
+                Part { examples: count(batch), loss, gradient }
             })
             .collect();
-        let made = match self.trainer.advance(&parts) {
+        let first = own.first().map_or(0, |(number, _)| *number);
+        let made = match self.trainer.advance(&Step { parts: &parts, first, of }) {
             Err(Error::Diverged { step, what, reason }) => {
-                let inputs: Vec<Tensor> = loaded.iter().map(|l| l.batch.inputs.clone()).collect();
-                let reason = match reason == NO_SINGLE_OPERATION && !all_finite(&inputs)? {
-                    true => "the data has a number that is not finite".into(),
-                    false => reason,
-                };
+                let mut reason = reason;
+                if reason == NO_SINGLE_OPERATION {
+                    let inputs: Vec<Tensor> = own.iter().map(|(_, b)| b.inputs.clone()).collect();
+                    if any(&self.trainer.group, !all_finite(&inputs)?)? {
+                        reason = "the data has a number that is not finite".into();
+                    }
+                }
                 self.write()?;
                 return Err(Error::Diverged { step, what, reason });
             }
             made => made?,
         };
         drop(parts);
-        drop((losses, gradients));
-        drop(loaded);
+        drop((losses, gradients, own));
+        drop(shares);
         let state = &mut self.trainer.state;
         state.position = position;
-        self.hooks.step(&StepReport {
+        let flow = self.hooks.step(&StepReport {
             step: state.step,
             epoch,
             loss: made.loss,
@@ -310,20 +351,36 @@ impl<M: Tree + Clone, O: Optimizer<M>> Loop<'_, '_, M, O> {
             scale: state.scale.value(),
             skipped: made.skipped,
             examples,
-        })
+        })?;
+        self.together(flow)
     }
 
-    fn evaluate(&mut self, epoch: u64) -> Result<Flow> {
-        let state = &mut self.trainer.state;
+    /// Stop if one of the ranks says so.
+    fn together(&self, flow: Flow) -> Result<Flow> {
+        let stop = any(&self.trainer.group, flow == Flow::Stop)?;
+        Ok(if stop { Flow::Stop } else { Flow::Continue })
+    }
+
+    /// What the first rank's hooks found; an error on that rank is `Interrupted` on all if it was that.
+    fn ask(&mut self) -> Result<Option<Evaluation>> {
+        let Trainer { state, group, .. } = &*self.trainer;
+        if group.size() > 1 && !group.is_first() {
+            return evaluation_of_first(group, Ok(None));
+        }
         let found = match &state.average {
             Some(average) => self.hooks.evaluate(&average.model()?),
             None => self.hooks.evaluate(&state.model),
         };
-        let found = match found {
+        evaluation_of_first(group, found)
+    }
+
+    fn evaluate(&mut self, epoch: u64) -> Result<Flow> {
+        let found = match self.ask() {
             // It stays due.
             Err(Error::Interrupted) => return Ok(Flow::Stop),
             found => found?,
         };
+        let state = &mut self.trainer.state;
         state.due = false;
         let Some(found) = found else {
             return Ok(Flow::Continue);
@@ -336,7 +393,8 @@ impl<M: Tree + Clone, O: Optimizer<M>> Loop<'_, '_, M, O> {
             state.stale += 1;
         }
         state.plateau = state.plateau.take().map(|plateau| plateau.observe(found.score));
-        self.hooks.evaluated(state.step, epoch, &found, best)
+        let flow = self.hooks.evaluated(state.step, epoch, &found, best)?;
+        self.together(flow)
     }
 
     fn save(&mut self) -> Result<()> {
@@ -347,13 +405,30 @@ impl<M: Tree + Clone, O: Optimizer<M>> Loop<'_, '_, M, O> {
     }
 
     fn write(&self) -> Result<Option<std::path::PathBuf>> {
-        let Some(directory) = self.directory else {
+        if !self.saves {
+            return Ok(None);
+        }
+        let state = self.trainer.whole()?;
+        let Some(directory) = self.directory.filter(|_| self.trainer.group.is_first()) else {
             return Ok(None);
         };
-        let state = &self.trainer.state;
         let contents = self.hooks.describe(state.contents());
         directory.save(state.step, state.best.map(|best| best.step), &contents).map(Some)
     }
+}
+
+/// An error if a step could have fewer parts than there are ranks.
+fn expect_parts(cut: Cut, loader: &Loader) -> Result<()> {
+    let fewest = cut.fewest(loader);
+    if fewest >= cut.size {
+        return Ok(());
+    }
+    let expected = format!("{} or more in every step, one for each rank", cut.size);
+    let got = match fewest {
+        0 | 1 => format!("{} for each batch", cut.parts),
+        _ => format!("{} for each batch, which makes {fewest} in a step", cut.parts),
+    };
+    Err(Error::Parameter { op: "fit", parameter: "parts", expected, got })
 }
 
 fn count(batch: &Batch) -> usize {

@@ -3,13 +3,16 @@
 //! [`Trainer::step`] is for a loop of one's own, [`Trainer::fit`] is the loop. Both make the same step,
 //! which is written here; this module must not know a loader, a checkpoint or a terminal.
 
+use super::parts::{Part, Step};
+use super::slices::Slices;
 use super::state::State;
-use crate::autodiff::{Path, value_and_grad_with_aux};
-use crate::gradients::{Accumulator, all_finite, finite};
+use crate::autodiff::Path;
+use crate::distributed::{Group, Order};
 use crate::nn::Mode;
-use crate::optim::{Optimizer, Schedule};
-use crate::precision::{self, LossScale, Policy};
-use crate::{DType, Error, Key, Result, Tensor, Tree, debug};
+use crate::optim::{Optimizer, Schedule, State as OptimizerState};
+use crate::precision::{LossScale, Policy};
+use crate::{DType, Key, Result, Tensor, Tree};
+use std::borrow::Cow;
 
 /// What a loss function says beside the loss.
 #[derive(Tree, Clone, Debug)]
@@ -83,43 +86,26 @@ pub struct Trainer<M, O> {
     pub policy: Policy,
     /// Whether [`fit`](Trainer::fit) compiles the loss and its gradient.
     pub compiled: bool,
+    /// Which running statistics a step of several parts leaves.
+    pub statistics: Statistics,
+    /// In which order the gradients of ranks are added.
+    pub order: Order,
+    /// The ranks that make each step together.
+    pub(super) group: Group,
+    /// Which elements of each parameter the optimiser's state is of, if it is not of all.
+    pub(super) slices: Option<Slices>,
 }
 
-/// What a loss function returns, whatever the user's returns.
-type Losses<M> = Result<(Tensor, Measured<M>)>;
-
-/// The loss of a part of a step: a batch, or one of several micro-batches.
-pub(super) struct Part<'a, M> {
-    /// How many examples it has, by which it counts.
-    pub examples: usize,
-    /// The loss of these.
-    pub loss: &'a (dyn Fn(&M, &Mode) -> Losses<M> + 'a),
-    /// Their loss and its gradient, for a model, a key and a loss scale, where that is not taken of the
-    /// loss.
-    pub gradient: Option<&'a Gradient<'a, M>>,
-}
-
-/// A loss and its gradient, for a model, a key and a loss scale.
-pub(super) type Gradient<'a, M> = dyn Fn(&M, Key, LossScale) -> Result<Taken<M>> + 'a;
-
-/// A loss, its gradients if they are finite, and what was measured.
-pub(super) type Taken<M> = (Tensor, Option<M>, Measured<M>);
-
-/// The loss of a model and its gradients by the parameters, unscaled, with a tensor that says whether they
-/// are finite, and what was measured. All of it can be recorded: the loss scale is a tensor of one number,
-/// if there is one.
-pub(super) fn gradient<M: Tree>(
-    loss: impl Fn(&M) -> Losses<M>,
-    model: &M,
-    policy: Policy,
-    scale: Option<&Tensor>,
-) -> Result<(Tensor, M, Tensor, Measured<M>)> {
-    let (loss, grads, measured) = match scale {
-        None if policy == Policy::full(DType::F32) => value_and_grad_with_aux(loss, model)?,
-        _ => precision::scaled(loss, model, policy, scale)?,
-    };
-    let finite = finite(&grads)?;
-    Ok((loss, precision::unscaled(grads, policy, scale)?, finite, measured))
+/// Which running statistics (of a batch norm, say) a step of several parts leaves: each part begins with
+/// those before the step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Statistics {
+    /// Those of the last part.
+    #[default]
+    LastPart,
+    /// The means over all parts, each counted by its examples. A variance is the mean of the parts'
+    /// variances, not that of the whole batch; whole numbers are the last part's.
+    Mean,
 }
 
 /// What a step did.
@@ -129,19 +115,6 @@ pub(super) struct Made {
     pub lr: f64,
     pub skipped: bool,
 }
-
-/// What the parts of a step say.
-struct Found<M> {
-    /// The gradients, if all are finite.
-    grads: Option<M>,
-    /// New buffers for the model, if it has some.
-    buffers: Vec<Tensor>,
-    loss: f64,
-    metrics: Vec<(&'static str, f64)>,
-}
-
-/// The reason that [`Error::Diverged`] gives where no operation is to blame.
-pub(super) const NO_SINGLE_OPERATION: &str = "no single operation made it of finite numbers";
 
 impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
     /// A model before its first step. Random numbers come from `Key::new(0)` unless another
@@ -154,7 +127,17 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
     /// average.
     pub fn from_state(state: State<M>, optimizer: O) -> Trainer<M, O> {
         let policy = Policy::full(DType::F32);
-        Trainer { state, optimizer, schedule: None, policy, compiled: false }
+        Trainer {
+            state,
+            optimizer,
+            schedule: None,
+            policy,
+            compiled: false,
+            statistics: Statistics::default(),
+            order: Order::Fixed,
+            group: Group::alone(),
+            slices: None,
+        }
     }
 
     /// With random numbers from this key.
@@ -190,6 +173,94 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
         Trainer { compiled: true, ..self }
     }
 
+    /// With these running statistics after a step of several parts.
+    #[must_use]
+    pub fn statistics(self, statistics: Statistics) -> Self {
+        Trainer { statistics, ..self }
+    }
+
+    /// With steps that the ranks of a group make together. Each has a trainer like this one and computes
+    /// parts of its own; after a step all have the same state, which is to the last bit what one process
+    /// makes of the same parts, whatever their number. What one of them decides or fails at (a gradient
+    /// that is not finite, an evaluation, the wish to stop, an error) holds for all.
+    ///
+    /// ```
+    /// use extensor::data::{Loader, Pairs};
+    /// use extensor::distributed::{Group, threads};
+    /// use extensor::optim::AdamW;
+    /// use extensor::prelude::*;
+    /// use extensor::train::{Plan, Trainer};
+    ///
+    /// let train = |group: &Group| -> Result<Vec<f32>> {
+    ///     let [a, b, c] = Key::new(1).split();
+    ///     let x = a.normal([64, 3], DType::F32)?;
+    ///     let y = x.linear(&b.normal([1, 3], DType::F32)?, None)?;
+    ///     let loader = Loader::new(Pairs::new(x, y)?, 16, c)?.shuffle(true);
+    ///     let mut trainer = Trainer::new(Tensor::zeros([1, 3], DType::F32)?, AdamW::new(0.1))?.group(group);
+    ///     trainer.fit(
+    ///         &loader,
+    ///         |weight, batch, _| {
+    ///             let y = batch.inputs.linear(weight, None)?;
+    ///             y.mean_squared_error(&batch.targets, Reduce::Mean)
+    ///         },
+    ///         Plan::new(20).parts(4),
+    ///     )?;
+    ///     trainer.model().to_vec::<f32>()
+    /// };
+    /// let one = train(&Group::alone())?;
+    /// assert_eq!(threads(2, train)?, [one.clone(), one.clone()]);
+    /// assert_eq!(threads(3, train)?, [one.clone(), one.clone(), one]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    #[must_use]
+    pub fn group(self, group: &Group) -> Self {
+        Trainer { group: group.clone(), ..self }
+    }
+
+    /// With the gradients of ranks added in this order: the fixed one, unless another is asked for that may be
+    /// faster and makes other bits for another number of ranks.
+    #[must_use]
+    pub fn order(self, order: Order) -> Self {
+        Trainer { order, ..self }
+    }
+
+    /// With the optimiser's state cut among the ranks of the [group](Trainer::group): each keeps that of
+    /// its share of every parameter and updates the share, which the others are then sent. For `n` ranks it
+    /// takes one `n`-th of the memory, and one more exchange as long as the model for each step. All bits
+    /// stay, with any optimiser that treats every element alike (all of [`optim`](crate::optim) do, their
+    /// clipping by the norm of all gradients included).
+    ///
+    /// From here on `state.optimizer` is the rank's share; [`whole`](Trainer::whole) is the state that
+    /// can be saved. A group must have been given before.
+    pub fn sharded(mut self) -> Result<Self> {
+        if self.slices.is_none() && self.group.size() > 1 {
+            let slices = Slices { rank: self.group.rank(), size: self.group.size() };
+            self.state.optimizer = slices.of(&self.state.optimizer)?;
+            self.slices = Some(slices);
+        }
+        Ok(self)
+    }
+
+    /// The ranks that make each step together: one if no [group](Trainer::group) was given.
+    pub fn ranks(&self) -> &Group {
+        &self.group
+    }
+
+    /// The state with all that the optimiser remembers, on the first rank; the others, which must call
+    /// this too, keep their shares of that. It is the [state](Trainer::state) as it is unless it is
+    /// [cut among ranks](Trainer::sharded).
+    pub fn whole(&self) -> Result<Cow<'_, State<M>>> {
+        let Some(slices) = self.slices else {
+            return Ok(Cow::Borrowed(&self.state));
+        };
+        let optimizer = self.whole_optimizer(slices)?;
+        Ok(Cow::Owned(State { optimizer, ..self.state.clone() }))
+    }
+
+    fn whole_optimizer(&self, slices: Slices) -> Result<OptimizerState<M>> {
+        slices.gather_state(&self.group, &self.state.optimizer, &self.state.model)
+    }
+
     /// The model.
     pub fn model(&self) -> &M {
         &self.state.model
@@ -209,28 +280,41 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
     #[track_caller]
     pub fn step<R: Objective<M>>(&mut self, loss: impl Fn(&M, &Mode) -> Result<R>) -> Result<f64> {
         let loss = |model: &M, mode: &Mode| Ok(loss(model, mode)?.measured());
-        Ok(self.advance(&[Part { examples: 1, loss: &loss, gradient: None }])?.loss)
+        let parts = [Part { examples: 1, loss: &loss, gradient: None }];
+        let (first, of) = (self.group.rank(), self.group.size());
+        Ok(self.advance(&Step { parts: &parts, first, of })?.loss)
     }
 
-    /// Makes a step of these parts.
+    /// Makes a step, of which this rank's parts are given.
     #[track_caller]
-    pub(super) fn advance(&mut self, parts: &[Part<'_, M>]) -> Result<Made> {
-        let found = self.gradients(parts)?;
-        self.expect_finite(&found, parts)?;
+    pub(super) fn advance(&mut self, step: &Step<'_, M>) -> Result<Made> {
+        let found = self.gradients(step)?;
         let lr = self.learning_rate();
-        let state = &mut self.state;
         let skipped = found.grads.is_none();
-        if let Some(grads) = found.grads {
-            self.optimizer.advance(lr, &mut state.model, &grads, &mut state.optimizer)?;
+        if let Some(grads) = &found.grads {
+            self.update(lr, grads)?;
+            let state = &mut self.state;
             set_buffers(&mut state.model, found.buffers)?;
             if let Some(average) = state.average.take() {
                 state.average = Some(average.update(&state.model)?);
             }
         }
+        let state = &mut self.state;
         state.scale = state.scale.after(!skipped);
         state.step += 1;
         state.overflows += u64::from(skipped);
         Ok(Made { loss: found.loss, metrics: found.metrics, lr, skipped })
+    }
+
+    /// Replaces the model and what the optimiser remembers of it.
+    fn update(&mut self, lr: f64, grads: &M) -> Result<()> {
+        let State { model, optimizer: memory, .. } = &mut self.state;
+        let Some(slices) = self.slices else {
+            return self.optimizer.advance(lr, model, grads, memory);
+        };
+        let mut own = slices.of(&*model)?;
+        self.optimizer.advance_slice(lr, &mut own, &slices.of(grads)?, memory, grads)?;
+        slices.join(&self.group, own, model)
     }
 
     /// The learning rate of the next step: the plateau's, the schedule's or the optimiser's.
@@ -241,95 +325,6 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
             (None, None) => self.optimizer.learning_rate(),
         }
     }
-
-    /// The loss and the gradients of the parts of a step, weighted by their examples.
-    fn gradients(&self, parts: &[Part<'_, M>]) -> Result<Found<M>> {
-        let mut total = Accumulator::new();
-        let mut found = Found { grads: None, buffers: Vec::new(), loss: 0.0, metrics: Vec::new() };
-        let mut finite = true;
-        let examples: usize = parts.iter().map(|part| part.examples).sum();
-        let key = self.state.key.fold_in(self.state.step);
-        for (i, part) in parts.iter().enumerate() {
-            let key = key.fold_in(i as u64);
-            let (loss, grads, measured) = match part.gradient {
-                Some(gradient) if !debug::watched() => {
-                    gradient(&self.state.model, key, self.state.scale)?
-                }
-                _ => self.part(part, &Mode::Training(key))?,
-            };
-            let share = part.examples as f64 / examples.max(1) as f64;
-            found.loss += share * number(&loss)?;
-            for (k, (name, value)) in measured.metrics.iter().enumerate() {
-                match found.metrics.get_mut(k) {
-                    Some(metric) => metric.1 += share * number(value)?,
-                    None => found.metrics.push((name, share * number(value)?)),
-                }
-            }
-            found.buffers = measured.model.as_ref().map_or(Vec::new(), buffers);
-            match grads {
-                Some(grads) if parts.len() == 1 => found.grads = Some(grads),
-                Some(grads) => total.add(&grads, part.examples as f64)?,
-                None => finite = false,
-            }
-        }
-        if parts.len() > 1 {
-            found.grads = total.mean()?;
-        }
-        if !finite {
-            found.grads = None;
-        }
-        Ok(found)
-    }
-
-    /// The loss of a part, its gradients if they are finite, and what was measured.
-    fn part(&self, part: &Part<'_, M>, mode: &Mode) -> Result<Taken<M>> {
-        let f = |model: &M| (part.loss)(model, mode);
-        let State { model, scale, .. } = &self.state;
-        if self.policy == Policy::full(DType::F32) && *scale == LossScale::NONE {
-            let (loss, grads, measured) = value_and_grad_with_aux(f, model)?;
-            let finite = all_finite(&grads)?;
-            return Ok((loss, finite.then_some(grads), measured));
-        }
-        let found = precision::value_and_grad(f, model, self.policy, *scale)?;
-        Ok((found.loss, found.grads, found.aux))
-    }
-
-    /// An error that names an operation, unless what was found can be used or a smaller loss scale
-    /// helps.
-    fn expect_finite(&self, found: &Found<M>, parts: &[Part<'_, M>]) -> Result<()> {
-        let scale = self.state.scale;
-        let mends = scale.after(false).value() < scale.value();
-        if found.loss.is_finite() && (found.grads.is_some() || mends) {
-            return Ok(());
-        }
-        let what = match found.loss.is_finite() {
-            true => "a gradient is not finite".to_string(),
-            false => format!("the loss is {}", found.loss),
-        };
-        let reason = match debug::finite(|| self.gradients(parts)) {
-            Err(error) => error.to_string(),
-            Ok(_) => NO_SINGLE_OPERATION.into(),
-        };
-        Err(Error::Diverged { step: self.state.step + 1, what, reason })
-    }
-}
-
-/// The value of a tensor that is one number.
-fn number(x: &Tensor) -> Result<f64> {
-    Ok(x.plain("train")?.to_f64_vec().first().copied().unwrap_or(f64::NAN))
-}
-
-/// The buffers of a model, in order.
-fn buffers<M: Tree>(model: &M) -> Vec<Tensor> {
-    let mut found = Vec::new();
-    // Collecting cannot fail.
-    let _ = model.visit(&Path::ROOT, &mut |path, x| {
-        if path.is_buffer() {
-            found.push(x.clone());
-        }
-        Ok(())
-    });
-    found
 }
 
 /// Puts these buffers in the place of the model's own; all stay if there are none.

@@ -70,7 +70,7 @@ pub(super) fn seal(header: &mut [u8]) {
 }
 
 /// The checksum of a tensor's bytes.
-pub(super) fn of_bytes(bytes: &[u8]) -> u32 {
+pub(crate) fn of_bytes(bytes: &[u8]) -> u32 {
     let mut crc = Crc::new();
     crc.update(bytes);
     crc.sum()

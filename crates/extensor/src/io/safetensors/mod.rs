@@ -4,7 +4,7 @@
 //! What is written here has checksums in its metadata, and is checked by them when it is read.
 //! This module must not know what a tree is for, or keep a copy of what it writes.
 
-mod checksum;
+pub(crate) mod checksum;
 mod header;
 
 pub use header::Info;
