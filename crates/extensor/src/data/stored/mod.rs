@@ -7,7 +7,7 @@
 //! file into memory: of a mapped file that is cut short meanwhile, the next look at what is gone ends
 //! the process, and there is nothing a library could do about it. Here it is an error that names the
 //! file and the example. The pages that were read stay in the system's cache, just as those of a mapped
-//! file do ([decision 12](https://github.com/extensor/extensor/blob/main/docs/decisions/0012-read-not-mapped.md)).
+//! file do (decision 12 in the repository, `docs/decisions/0012-read-not-mapped.md`).
 //!
 //! This module must not know what is trained on its examples.
 
