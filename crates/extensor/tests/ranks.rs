@@ -358,6 +358,26 @@ fn an_overflow_on_one_rank_halves_the_scale_of_all() {
     assert_eq!(found[0], found[1]);
 }
 
+#[test]
+fn a_part_counts_by_its_examples() {
+    let after_a_step = |parts| {
+        let mut trainer = Trainer::new(Mlp::new(Key::new(1), &[4, 8, 2])?, Sgd::new(0.1))?;
+        let mut watch = Watch::default();
+        let options = FitOptions::new(Plan::new(1).parts(parts)).hooks(&mut watch);
+        trainer.fit(&loader(7), loss, options)?;
+        let step = &watch.steps[0];
+        let weights = parameters(trainer.model())[0].to_f64_vec();
+        Ok::<_, Error>([vec![step.loss, step.metrics[0].1], weights].concat())
+    };
+    let whole = after_a_step(1).unwrap();
+    // Of 7 examples: 3 and 4, or 1, 1, 2, 1 and 2.
+    for parts in [2, 5] {
+        for (a, b) in after_a_step(parts).unwrap().iter().zip(&whole) {
+            assert!((a - b).abs() < 1e-6, "{parts} parts: {a} {b}");
+        }
+    }
+}
+
 /// Keeps the numbers of the examples that are asked for.
 struct Noted {
     of: Pairs,
@@ -443,6 +463,11 @@ fn an_error_on_one_rank_ends_all_with_its_number() {
     };
     let error = threads(2, missing).unwrap_err().to_string();
     assert!(error.contains("rank 1") && error.contains("example 7 cannot be read"), "{error}");
+    // Also where the program keeps the error to itself.
+    let kept = |group: &Group| Ok(missing(group).unwrap_err().to_string());
+    for error in threads(2, kept).unwrap() {
+        assert!(error.contains("example 7 cannot be read"), "{error}");
+    }
     // So does a folder that cannot be written, which is the first rank's alone.
     let path = folder("file");
     let full = |group: &Group| {
