@@ -464,8 +464,14 @@ fn an_error_on_one_rank_ends_all_with_its_number() {
     let error = threads(2, missing).unwrap_err().to_string();
     assert!(error.contains("rank 1") && error.contains("example 7 cannot be read"), "{error}");
     // Also where the program keeps the error to itself.
-    let kept = |group: &Group| Ok(missing(group).unwrap_err().to_string());
-    for error in threads(2, kept).unwrap() {
+    let errors = Mutex::new(Vec::new());
+    let kept = |group: &Group| {
+        let error = missing(group).unwrap_err().to_string();
+        errors.lock().unwrap().push(error);
+        Ok(())
+    };
+    let told = threads(2, kept).unwrap_err().to_string();
+    for error in errors.into_inner().unwrap().into_iter().chain([told]) {
         assert!(error.contains("example 7 cannot be read"), "{error}");
     }
     // So does a folder that cannot be written, which is the first rank's alone.
