@@ -8,7 +8,7 @@ use std::time::Instant;
 const SIZES: [usize; 5] = [4 << 10, 64 << 10, 1 << 20, 16 << 20, 100_000_000];
 
 /// How long a call takes the rank that takes longest, in milliseconds.
-fn timed(group: &Group, run: &dyn Fn() -> Result<()>) -> Result<f64> {
+pub fn timed(group: &Group, run: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
     group.barrier()?;
     let started = Instant::now();
     run()?;
@@ -18,7 +18,7 @@ fn timed(group: &Group, run: &dyn Fn() -> Result<()>) -> Result<f64> {
 }
 
 /// The least and the median.
-fn summary(mut times: Vec<f64>) -> (f64, f64) {
+pub fn summary(mut times: Vec<f64>) -> (f64, f64) {
     times.sort_by(f64::total_cmp);
     (times[0], times[times.len() / 2])
 }
@@ -64,9 +64,9 @@ pub fn compare(turns: usize) -> Result<()> {
         let (mut fixed, mut own, mut odd) = (Vec::new(), Vec::new(), Vec::new());
         for turn in 0..=turns {
             let times = [
-                timed(&group, &|| in_order(Order::Fixed))?,
-                timed(&group, &|| in_order(Order::Fastest))?,
-                timed(&group, &uneven)?,
+                timed(&group, &mut || in_order(Order::Fixed))?,
+                timed(&group, &mut || in_order(Order::Fastest))?,
+                timed(&group, &mut { uneven })?,
             ];
             // The first turn warms memory up.
             if turn > 0 {

@@ -8,6 +8,7 @@
 //! cargo run --release -p extensor-bench -- --profile [--threads 1,2] [--only WORD[,WORD]] [--large]
 //! cargo build --release -p extensor-bench --features mpi
 //! mpirun -n 2 target/release/extensor-bench --all-reduce [--turns N]
+//! mpirun -n 4 target/release/extensor-bench --weak-scaling [--threads 4] [--turns N]
 //! ```
 //!
 //! Each workload is timed in turns, a few repetitions of ours, of ours compiled where users would compile
@@ -19,7 +20,8 @@
 //!
 //! `--profile` prints, for each compiled training step, which of its kernels take how long.
 //!
-//! `--all-reduce` times sums over ranks in the fixed order beside MPI's own.
+//! `--all-reduce` times sums over ranks in the fixed order beside MPI's own, and `--weak-scaling` a training
+//! step of one rank beside one of all, each rank with a batch of its own.
 //!
 //! Equal threads: PyTorch is told the number, and `torch.compile` takes it from there. JAX cannot be told;
 //! its process is bound to as many processors before it starts, from which XLA takes its threads,
@@ -31,6 +33,8 @@ mod memory;
 mod networks;
 mod peer;
 mod training;
+#[cfg(feature = "mpi")]
+mod weak_scaling;
 mod work;
 
 use peer::{KINDS, Kind, Peer};
@@ -58,6 +62,7 @@ struct Options {
     memory: bool,
     memory_of: Option<String>,
     all_reduce: bool,
+    weak_scaling: bool,
 }
 
 impl Options {
@@ -94,6 +99,7 @@ fn options() -> Result<Options, String> {
         memory: false,
         memory_of: None,
         all_reduce: false,
+        weak_scaling: false,
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
@@ -107,6 +113,7 @@ fn options() -> Result<Options, String> {
             "--profile" => options.profile = true,
             "--memory" => options.memory = true,
             "--all-reduce" => options.all_reduce = true,
+            "--weak-scaling" => options.weak_scaling = true,
             "--memory-of" => options.memory_of = Some(value()?),
             "--only" => options.only = Some(value()?.split(',').map(String::from).collect()),
             "--peers" => options.peers = peers(&value()?)?,
@@ -114,7 +121,7 @@ fn options() -> Result<Options, String> {
             "--turns" => options.turns = value()?.parse().map_err(|e| format!("--turns: {e}"))?,
             other => {
                 return Err(format!(
-                    "unknown option {other}; there are --threads, --only, --python, --peers, --turns, --large, --profile, --memory, --all-reduce"
+                    "unknown option {other}; there are --threads, --only, --python, --peers, --turns, --large, --profile, --memory, --all-reduce, --weak-scaling"
                 ));
             }
         }
@@ -122,14 +129,21 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
+/// What is timed with several ranks.
 #[cfg(feature = "mpi")]
-fn all_reduce(turns: usize) -> extensor::Result<()> {
-    all_reduce::compare(turns)
+fn ranks(options: &Options) -> extensor::Result<()> {
+    if options.all_reduce {
+        all_reduce::compare(options.turns)?;
+    }
+    if options.weak_scaling {
+        weak_scaling::compare(options.threads[0], options.turns)?;
+    }
+    Ok(())
 }
 
 #[cfg(not(feature = "mpi"))]
-fn all_reduce(_: usize) -> Result<(), String> {
-    Err("--all-reduce needs a build with --features mpi".into())
+fn ranks(_: &Options) -> Result<(), String> {
+    Err("--all-reduce and --weak-scaling need a build with --features mpi".into())
 }
 
 fn main() {
@@ -137,8 +151,8 @@ fn main() {
         eprintln!("{error}");
         std::process::exit(2);
     });
-    if options.all_reduce {
-        if let Err(error) = all_reduce(options.turns) {
+    if options.all_reduce || options.weak_scaling {
+        if let Err(error) = ranks(&options) {
             eprintln!("{error}");
             std::process::exit(1);
         }

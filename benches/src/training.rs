@@ -191,6 +191,12 @@ fn lenet() -> Workload {
 
 /// Four convolutions with batch normalisation, batch 32 of 3×32×32, Adam.
 fn cnn() -> Workload {
+    let (model, data) = cnn_parts();
+    step("cnn", model, data, Adam::new(1e-3))
+}
+
+/// Its model and its batch.
+pub fn cnn_parts() -> (Sequential, (Tensor, Tensor)) {
     let keys: [Key; 5] = Key::new(27).split();
     let mut layers = Vec::<Layer>::new();
     for (k, (inputs, outputs)) in [(3, 32), (32, 64), (64, 128), (128, 128)].into_iter().enumerate()
@@ -205,15 +211,20 @@ fn cnn() -> Workload {
     }
     layers.extend([GlobalAvgPool.into(), Flatten.into()]);
     layers.push(made(Linear::new(keys[4], 128, 10)).into());
-    let data = (random(28, &[32, 3, 32, 32]), classes(32, 10));
-    step("cnn", Sequential::new(layers), data, Adam::new(1e-3))
+    (Sequential::new(layers), (random(28, &[32, 3, 32, 32]), classes(32, 10)))
 }
 
 /// Four blocks of width 128 with 4 heads, 64 characters, batch 12, AdamW.
 fn gpt() -> Workload {
+    let (model, data) = gpt_parts();
+    step("gpt", model, data, AdamW::new(1e-3))
+}
+
+/// Its model and its batch.
+pub fn gpt_parts() -> (Gpt, (Tensor, Tensor)) {
     let model = made(Gpt::new(Key::new(29), GptConfig::default()));
     let tokens = made(extensor::ops::reshape(&classes(12 * 64, 65), [12, 64]));
-    step("gpt", model, (tokens.clone(), tokens), AdamW::new(1e-3))
+    (model, (tokens.clone(), tokens))
 }
 
 /// Six blocks of width 384 with 6 heads, 256 characters, batch 16, AdamW: in `f32`, and with

@@ -6,8 +6,9 @@ use crate::{Error, Result, Tensor};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// The bytes that are sent together: leaves are handed over one by one, and small ones wait for others.
-const BUCKET: usize = 4 << 20;
+/// The bytes that are sent together: leaves are handed over one by one, and small ones wait for others. A model of
+/// a few million bytes must make several, or nothing travels before its backward pass has ended.
+const BUCKET: usize = 1 << 20;
 
 /// A leaf by its number, in the blocks of this rank's parts.
 type Leaf = (usize, Vec<Block<Tensor>>);
