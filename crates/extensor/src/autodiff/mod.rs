@@ -9,6 +9,7 @@
 //!
 //! This module must not know any particular operation: derivatives come from operations' own rules.
 
+mod batch;
 mod checkpoint;
 mod curvature;
 mod custom;
@@ -18,13 +19,16 @@ mod pull;
 mod trace;
 mod transform;
 mod tree;
+mod vmap;
 
 pub use checkpoint::*;
 pub use curvature::*;
 pub use custom::{custom_jvp, custom_vjp};
 pub use extensor_derive::Tree;
+pub(crate) use batch::example;
 pub(crate) use formula::formula;
 pub(crate) use pull::backward;
 pub(crate) use trace::{Traced, apply};
 pub use transform::*;
 pub use tree::*;
+pub use vmap::*;

@@ -19,6 +19,7 @@
 //! families share is beside this file.
 
 mod accuracy;
+pub mod batching;
 pub(crate) mod calculus;
 pub mod catalogue;
 pub mod operation;

@@ -4,6 +4,7 @@
 //! rounding to an operand's dtype, refusing what has no derivative: here, once. This module must not
 //! know any particular operation.
 
+use super::batching::{Batch, Batched};
 use super::pointwise::{Times, map_real};
 use super::record::{Class, Record};
 use super::reduction::wide;
@@ -93,6 +94,15 @@ pub trait Operation: Boxed + Debug + Send + Sync + 'static {
     /// For a [`Class::Linear`] that has a constant part (padding by a value): itself without it.
     fn linear_part(&self) -> Option<Box<dyn Operation>> {
         None
+    }
+
+    /// How it is done to a batch of examples at once, for [`vmap`](crate::autodiff::vmap). What says
+    /// nothing is done example by example, unless it is a [`Class::Elementwise`].
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        match self.record().class {
+            Class::Elementwise => call.aligned(self.boxed()),
+            _ => Batched::Loop,
+        }
     }
 }
 

@@ -200,6 +200,14 @@ pub enum Error {
         /// What was to take them.
         op: &'static str,
     },
+    /// Numbers were to be taken out of a tensor that stands for every example of a batch.
+    #[error(
+        "{op}: under vmap the tensor stands for every example at once, whose numbers differ; compute with tensors (where_ instead of if), or do this outside of vmap"
+    )]
+    Mapped {
+        /// What was to take them.
+        op: &'static str,
+    },
     /// Numbers are wanted of a tensor that has none yet, since a function of it is being compiled, or
     /// that has outlived the compilation.
     #[error(

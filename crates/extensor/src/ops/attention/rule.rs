@@ -1,6 +1,7 @@
 //! Attention as an operation: sizes and dtypes for the kernel.
 
 use super::{OP, samples};
+use crate::ops::batching::{Batch, Batched, Together, View};
 use crate::exec::attention::{self, AttentionGradient};
 use crate::exec::launch;
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
@@ -279,5 +280,13 @@ impl Operation for Attention {
     fn terms(&self, inputs: &[&Tensor]) -> usize {
         let n = inputs[0].ndim();
         inputs[1].shape()[n - 2].saturating_add(inputs[0].shape()[n - 1]).max(1)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let mut inputs: SmallVec<[View; 4]> = smallvec![View::WHOLE; call.inputs.len()];
+        // A mask broadcasts.
+        if let Some(mask) = inputs.get_mut(3) {
+            *mask = View { ndim: call.inputs[0].ndim(), ..View::default() };
+        }
+        Batched::Call(Together { op: Box::new(*self), inputs, outputs: smallvec![View::WHOLE] })
     }
 }

@@ -1,6 +1,7 @@
 //! Convolution over one axis.
 
 use super::window::{ConvOptions, PARAMS, Window};
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
@@ -163,5 +164,8 @@ impl Operation for Conv1d {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         self.0.backward(call, 1)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        self.0.batch(call, |window| Box::new(Conv1d(window)))
     }
 }

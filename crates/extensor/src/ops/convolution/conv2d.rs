@@ -1,6 +1,7 @@
 //! Convolution over two axes.
 
 use super::window::{ConvOptions, PARAMS, Window};
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
@@ -183,5 +184,8 @@ impl Operation for Conv2d {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         self.0.backward(call, 2)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        self.0.batch(call, |window| Box::new(Conv2d(window)))
     }
 }

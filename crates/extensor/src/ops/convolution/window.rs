@@ -3,14 +3,15 @@
 use crate::autodiff::no_leaves;
 use crate::exec::convolve::{Convolution, Pass};
 use crate::exec::launch_one;
-use crate::ops::operation::{Backward, Grads, Spec, Specs, spec};
+use crate::ops::batching::{Batch, Batched, Together, View};
+use crate::ops::operation::{Backward, Grads, Operation, Spec, Specs, spec};
 use crate::ops::options::options;
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
 use crate::ops::record::Parameter;
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::conv::{Axis, Geometry};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::fmt;
 
 /// A number for each of two axes, vertical and horizontal; one number stands for both.
@@ -335,6 +336,30 @@ impl Window {
     pub(super) fn infer(&self, inputs: &[&Tensor], axes: usize) -> Result<Specs> {
         let Spec { shape, dtype } = self.check(inputs, axes)?.spec;
         Ok(spec(shape, dtype))
+    }
+
+    /// The convolution of a batch of examples. Where weights differ, each example is more groups of
+    /// channels.
+    pub(super) fn batch(
+        &self,
+        call: &Batch<'_>,
+        make: impl Fn(Window) -> Box<dyn Operation>,
+    ) -> Batched {
+        let mut inputs: SmallVec<[View; 4]> = smallvec![View::merged(0); call.inputs.len()];
+        if call.mapped[0] && !call.mapped[1..].contains(&true) {
+            inputs[1..].fill(View::default());
+            return Batched::Call(Together {
+                op: make(*self),
+                inputs,
+                outputs: smallvec![View::merged(0)],
+            });
+        }
+        // One image beside the filters of all examples: their filters are more of them.
+        let shared = !call.mapped[0] && self.groups == 1 && self.output_padding.is_none();
+        inputs[0] = if shared { View::default() } else { View::merged(1) };
+        let more = if shared { 1 } else { i64::try_from(call.size).unwrap_or(i64::MAX) };
+        let window = Window { groups: self.groups.saturating_mul(more), ..*self };
+        Batched::Call(Together { op: make(window), inputs, outputs: smallvec![View::merged(1)] })
     }
 
     /// The output, for inputs that [`infer`](Self::infer) has accepted.

@@ -1,6 +1,7 @@
 //! The loss of scores for classes.
 
 use super::*;
+use crate::ops::batching::{Batch, Batched, View};
 use crate::exec::classes::{ClassGradient, ClassLosses, Classes};
 use crate::exec::launch;
 use crate::ops::operation::{self, Forward};
@@ -262,6 +263,14 @@ impl Operation for CrossEntropy {
     fn terms(&self, inputs: &[&Tensor]) -> usize {
         let all = inputs[0].len().max(1);
         if self.reduction == Reduce::None { inputs[0].shape()[class_axis(inputs[0])] } else { all }
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let each = CrossEntropy { reduction: Reduce::None, ..*self };
+        // One row of scores becomes several; of several there are more.
+        if call.inputs[0].ndim() == 1 {
+            return call.whole(each);
+        }
+        call.reduced(each, self.reduction, View::merged(0))
     }
 }
 

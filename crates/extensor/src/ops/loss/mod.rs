@@ -14,6 +14,8 @@ pub use distances::*;
 pub use labels::*;
 pub use likelihoods::*;
 
+use crate::ops::batching::{Batch, Batched, View};
+use crate::ops::reduction::wide;
 use crate::exec::launch_one;
 use crate::exec::reduce::MapSum;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
@@ -26,6 +28,7 @@ use crate::{Axes, DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::map::{Formula, Formulas, RealBlock};
 use extensor_kernels::number::Real;
 use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
 use std::fmt::{self, Debug};
 
 /// What becomes of the losses of all elements.
@@ -268,6 +271,10 @@ impl<L: Loss> Operation for Elementwise<L> {
     fn reduces(&self) -> Option<(&Axes, bool)> {
         Some((&self.axes, false))
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let each = Elementwise::new(self.loss.clone(), Reduce::None);
+        call.reduced(each, self.reduction, View::WHOLE)
+    }
 }
 
 /// An error unless the parameter is a number that is allowed.
@@ -336,4 +343,31 @@ fn bad_calls(bad: &mut Bad) {
     bad.add([x.clone(), x.clone()], word, message);
     let number = none().with("reduction", 1);
     bad.add([x.clone(), x], number, "reduction is 1, expected a word");
+}
+
+impl Batch<'_> {
+    /// The losses of all examples by one call, and then their mean or sum within each.
+    fn reduced(&self, each: impl Operation, reduction: Reduce, view: View) -> Batched {
+        if reduction == Reduce::None {
+            return self.call(Box::new(each), view, view);
+        }
+        let each: Box<dyn Operation> = Box::new(each);
+        Batched::Made(Arc::new(move |inputs| {
+            let (x, t) = (&inputs[0], &inputs[1]);
+            let dtype = if t.dtype().is_float() { promote(each.record().name, x, t)? } else { x.dtype() };
+            // Losses of 16 bits are rounded once, after they have been added up.
+            let precise = |x: &Tensor| match x.dtype().is_float() {
+                true => ops::cast(x, wide(dtype)),
+                false => Ok(x.clone()),
+            };
+            let (x, t) = (view.of(&precise(x)?)?, view.of(&precise(t)?)?);
+            let losses = apply_one(&*each, &[&x, &t])?;
+            let losses = ops::reshape(&losses, [inputs[0].shape()[0], losses.len() / inputs[0].shape()[0]])?;
+            let reduced = match reduction {
+                Reduce::Mean => ops::mean(&losses, 1)?,
+                _ => ops::sum(&losses, 1)?,
+            };
+            Ok(vec![ops::cast(&reduced, dtype)?])
+        }))
+    }
 }

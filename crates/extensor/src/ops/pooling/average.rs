@@ -2,6 +2,7 @@
 
 use super::{CASES, Sliding, WINDOW, bad_windows, params, plane, planes, pooled};
 use super::{PoolOptions, sizes, two};
+use crate::ops::batching::{Batch, Batched};
 use crate::exec::pool::Pool;
 use crate::exec::{launch, launch_one};
 use crate::ops::Pair;
@@ -167,6 +168,9 @@ impl Operation for AvgPool2d {
         let planes = self.window.over("avgpool2d", call.inputs[0].shape())?;
         distribute("avgpool2d_backward", call, planes)
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        super::batched(call, self.clone())
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -222,6 +226,9 @@ impl Operation for GlobalAvgPool2d {
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let shape = call.inputs[0].shape();
         call.one(|| ops::mean_backward(call.grad(), shape, over(&[-2i64, -1][..]).keepdims(true)))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        super::batched(call, self.clone())
     }
 }
 
@@ -307,5 +314,8 @@ impl Operation for AdaptiveAvgPool2d {
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let planes = self.over(call.inputs[0].shape())?;
         distribute("adaptive_avgpool2d_backward", call, planes)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        super::batched(call, self.clone())
     }
 }

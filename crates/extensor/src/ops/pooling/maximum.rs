@@ -1,6 +1,7 @@
 //! The largest number of each window.
 
 use super::{CASES, PoolOptions, Sliding, WINDOW, bad_windows, no_float, params, pooled};
+use crate::ops::batching::{Batch, Batched};
 use crate::exec::pool::Pool;
 use crate::exec::{launch, launch_one};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
@@ -185,5 +186,8 @@ impl Operation for MaxPool2d {
     fn terms(&self, _: &[&Tensor]) -> usize {
         let ([h, w], [down, right]) = (self.window.kernel, self.window.stride);
         h.div_ceil(down).saturating_mul(w.div_ceil(right))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        super::batched(call, self.clone())
     }
 }

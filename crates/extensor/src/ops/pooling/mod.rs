@@ -6,6 +6,8 @@ pub(super) mod maximum;
 pub use average::*;
 pub use maximum::*;
 
+use crate::ops::Operation;
+use crate::ops::batching::{Batch, Batched, View};
 use crate::autodiff::no_leaves;
 use crate::ops::Pair;
 use crate::ops::convolution::settings;
@@ -177,6 +179,12 @@ fn plane(op: &'static str, shape: &Shape) -> Result<[usize; 2]> {
             Err(bad_shape(op, "x", expected, shape))
         }
     }
+}
+
+/// A pooling of a batch of examples: of more images, or of images where there was one.
+fn batched(call: &Batch<'_>, op: impl Operation) -> Batched {
+    let view = if call.inputs[0].ndim() == 4 { View::merged(0) } else { View::WHOLE };
+    call.call(Box::new(op), view, view)
 }
 
 /// How many planes there are.

@@ -15,6 +15,7 @@ pub use running::*;
 pub use scan::*;
 pub use spread::*;
 
+use crate::ops::batching::{Batch, Batched, shifted_axes};
 use crate::exec::launch_one;
 use crate::exec::reduce::{Fold, Reduce, Reduced};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
@@ -210,6 +211,10 @@ impl<R: Rule> Operation for Reduction<R> {
     }
     fn reduces(&self) -> Option<(&Axes, bool)> {
         Some((&self.axes, self.keepdims))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let axes = shifted_axes(&self.axes, call.inputs[0].ndim());
+        call.whole(Reduction { axes, ..self.clone() })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Running products, and the recurrence that their derivatives are.
 
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::exec::launch;
 use crate::exec::reduce::Scan;
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
@@ -152,6 +153,9 @@ impl Operation for Cumprod {
     fn terms(&self, inputs: &[&Tensor]) -> usize {
         axis_index("cumprod", self.axis, inputs[0].ndim()).map_or(1, |axis| inputs[0].shape()[axis])
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Cumprod { axis: shifted(self.axis) })
+    }
 }
 
 /// `sᵢ = bᵢ + aᵢ·sᵢ₋₁` along an axis, or `bᵢ + aᵢ·sᵢ₊₁` if reversed; the first is its `b`. Not in the
@@ -208,5 +212,8 @@ impl Operation for Recurrence {
             (None, None) => s.zeros_like()?,
         };
         Ok(smallvec![apply_one(self, &[a, &own])?])
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Recurrence { axis: self.axis + 1, ..*self })
     }
 }

@@ -1,5 +1,6 @@
 //! Running sums.
 
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::exec::launch;
 use crate::exec::reduce::Scan;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
@@ -119,5 +120,8 @@ impl Operation for Cumsum {
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let back = Cumsum { axis: self.axis, reverse: !self.reverse };
         call.one(|| apply_one(&back, &[call.grad()]))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Cumsum { axis: shifted(self.axis), ..*self })
     }
 }

@@ -1,5 +1,6 @@
 //! From one dtype to another.
 
+use crate::ops::batching::{Batch, Batched};
 use crate::exec::cast::Cast as Numbers;
 use crate::exec::launch;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
@@ -115,5 +116,8 @@ impl Operation for Cast {
             });
         }
         call.one(|| cast(call.grad(), call.inputs[0].dtype()))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Cast { dtype: self.dtype })
     }
 }

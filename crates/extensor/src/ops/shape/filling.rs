@@ -1,5 +1,6 @@
 //! More of a tensor: repeated, or with a border.
 
+use crate::ops::batching::{Batch, Batched, View};
 use crate::exec::copy::Copying;
 use crate::exec::launch;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
@@ -143,6 +144,14 @@ impl Operation for Tile {
             ops::reshape(&ops::sum(&apart, &repetitions[..])?, shape)
         })
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let repeats = std::iter::once(1).chain(self.repeats.iter().copied());
+        let missing = call.inputs[0].ndim().saturating_sub(self.repeats.len());
+        let repeats = std::iter::repeat_n(1, missing).chain(repeats).collect();
+        // More repetitions than axes: the new axes are the example's, after the batch's.
+        let view = View { ndim: self.repeats.len(), ..View::WHOLE };
+        call.call(Box::new(Tile { repeats }), view, View::default())
+    }
 }
 
 /// `x` with `value` around it: `pads[i]` says how many elements before and after along axis `i`.
@@ -284,5 +293,9 @@ impl Operation for Pad {
     fn linear_part(&self) -> Option<Box<dyn Operation>> {
         let (pads, value) = (self.pads.clone(), 0.0);
         Some(Box::new(Pad { pads, value }))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let pads = std::iter::once((0, 0)).chain(self.pads.iter().copied()).collect();
+        call.whole(Pad { pads, value: self.value })
     }
 }

@@ -3,6 +3,7 @@
 //! Positions are whole numbers of any type from 0 up to the size of the axis; a negative one is out
 //! of range, it does not count from the end. The derivatives are [`scatter_add`](ops::scatter_add)s.
 
+use crate::ops::batching::{Batch, Batched, View, shifted};
 use crate::exec::index::Indexing;
 use crate::exec::launch;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
@@ -156,6 +157,9 @@ impl Operation for Gather {
         let grad = || add_picked(op, call.grad(), index, x.shape(), self.axis);
         Ok(smallvec![if call.wanted[0] { Some(grad()?) } else { None }, None])
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Gather { axis: shifted(self.axis) })
+    }
 }
 
 /// `y[o…, j…, i…] = x[o…, index[j…], i…]`: rows of `x` along `axis`, as listed; the axes of `index`
@@ -282,6 +286,19 @@ impl Operation for Take {
         let grad = || add_taken("take_backward", call.grad(), index, x.shape(), self.axis);
         Ok(smallvec![if call.wanted[0] { Some(grad()?) } else { None }, None])
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        match *call.mapped {
+            [true, false] => call.whole_first(Take { axis: shifted(self.axis) }),
+            // The axes of the indices come where the axis was.
+            [false, true] => {
+                let ndim = call.inputs[0].ndim() as i64;
+                let at = if self.axis < 0 { self.axis + ndim } else { self.axis };
+                let output = View { at: at.max(0) as usize, ..View::default() };
+                call.call(Box::new(Take { axis: self.axis }), View::default(), output)
+            }
+            _ => Batched::Loop,
+        }
+    }
 }
 
 /// `y[j…] = weight[index[j…]]`: the row of a table for each index.
@@ -380,5 +397,11 @@ impl Operation for Embedding {
         let (weight, index) = (call.inputs[0], call.inputs[1]);
         let grad = || add_taken("embedding_backward", call.grad(), index, weight.shape(), 0);
         Ok(smallvec![if call.wanted[0] { Some(grad()?) } else { None }, None])
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        if call.mapped[0] {
+            return Batched::Loop;
+        }
+        call.call(Box::new(Embedding), View::default(), View::default())
     }
 }

@@ -1,5 +1,6 @@
 //! Tensors joined into one.
 
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::exec::copy::Copying;
 use crate::exec::launch;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
@@ -143,6 +144,9 @@ impl Operation for Concatenate {
             wanted.then(slice).transpose()
         };
         call.inputs.iter().zip(call.wanted).map(part).collect()
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Concatenate { axis: shifted(self.axis) })
     }
 }
 
@@ -300,5 +304,8 @@ impl Operation for Stack {
             wanted.then(layer).transpose()
         };
         call.wanted.iter().enumerate().map(layer).collect()
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Stack { axis: shifted(self.axis) })
     }
 }

@@ -1,5 +1,6 @@
 //! Elements put at positions: added to what is there, or ones among zeros.
 
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::exec::index::Indexing;
 use crate::exec::{launch, launch_one};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
@@ -188,6 +189,9 @@ impl Operation for ScatterAdd {
             if call.wanted[2] { Some(for_source()?) } else { None },
         ])
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(ScatterAdd { axis: shifted(self.axis), name: self.name })
+    }
 }
 
 /// The gradient of picking elements: `grad` added to zeros at the positions picked.
@@ -357,5 +361,8 @@ impl Operation for OneHot {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         Ok(smallvec![None; call.inputs.len()])
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(OneHot { num_classes: self.num_classes, dtype: self.dtype })
     }
 }

@@ -1,5 +1,6 @@
 //! Elements in order, and positions in ordered lists.
 
+use crate::ops::batching::{Batch, Batched, View, shifted};
 use crate::exec::sort::Sorting;
 use crate::exec::{launch, launch_one};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
@@ -211,6 +212,9 @@ impl Operation for Sort {
         let Some(tangent) = call.tangents[0] else { return Ok(smallvec![y.zeros_like()?]) };
         Ok(smallvec![ops::gather(tangent, indices, self.axis)?])
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Sort { axis: shifted(self.axis), ..*self })
+    }
 }
 
 /// The positions along `axis` of the elements in the given order, as `i64`; equal ones are as in
@@ -281,6 +285,9 @@ impl Operation for ArgSort {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         Ok(smallvec![None; call.inputs.len()])
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(ArgSort { axis: shifted(self.axis), ..*self })
     }
 }
 
@@ -380,5 +387,11 @@ impl Operation for SearchSorted {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         Ok(smallvec![None; call.inputs.len()])
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        if call.mapped[0] {
+            return Batched::Loop;
+        }
+        call.call(Box::new(*self), View::default(), View::default())
     }
 }

@@ -1,5 +1,6 @@
 //! The triangles of matrices.
 
+use crate::ops::batching::{Batch, Batched};
 use crate::exec::copy::Copying;
 use crate::exec::launch;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
@@ -92,6 +93,9 @@ macro_rules! triangle {
             }
             fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                 call.one(|| $name(call.grad(), self.k))
+            }
+            fn batch(&self, call: &Batch<'_>) -> Batched {
+                call.whole($Op { k: self.k })
             }
         }
     };
