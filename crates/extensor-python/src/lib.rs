@@ -44,7 +44,7 @@ mod _core {
     #[pymodule_export]
     use crate::autodiff::{
         Pullback, checkpoint, custom_jvp, custom_vjp, expect_room_for_jacobian, jvp, stop_gradient,
-        value_and_grad, vjp,
+        value_and_grad, vjp, vmap,
     };
     #[pymodule_export]
     use crate::average::PyAverage;

@@ -6,7 +6,7 @@
 
 use super::trace::{Mark, Traced, unwrap};
 use super::transform::vjp;
-use super::vmap::tell;
+use super::vmap::{LOOP, tell};
 use crate::ops::batching::{Batch, Batched, Composition, Together, View};
 use crate::ops::operation::{self, Backward, Grads, Operation, Outputs, Specs, backward_of_call};
 use crate::ops::record::Class;
@@ -27,7 +27,7 @@ pub(crate) fn example(level: u64, value: Tensor) -> Tensor {
 pub(super) fn whole(x: &Tensor, level: u64, size: usize) -> Result<Tensor> {
     match unwrap(x, level) {
         (value, Some(_)) => Ok(value.clone()),
-        (x, None) => ops::broadcast_to(x, &full(size, x.shape())),
+        (x, None) => ops::broadcast_to(x, full(size, x.shape())),
     }
 }
 
@@ -100,9 +100,11 @@ fn by(op: &dyn Operation, other: &dyn Operation) -> &'static str {
 /// Whether all that is given can be seen as a call says.
 fn fits(call: &Together, inputs: &[&Tensor], flags: &[bool]) -> bool {
     call.inputs.len() == inputs.len()
-        && inputs.iter().zip(&call.inputs).zip(flags).all(|((x, view), &mapped)| {
-            !(mapped || view.whole) || view.fits(x.ndim())
-        })
+        && inputs
+            .iter()
+            .zip(&call.inputs)
+            .zip(flags)
+            .all(|((x, view), &mapped)| !(mapped || view.whole) || view.fits(x.ndim()))
 }
 
 /// The inputs of a call for all examples; `None` if it does not fit, or would give something else.
@@ -152,7 +154,7 @@ fn back(call: &Together, made: &[Tensor], size: usize, specs: &Specs) -> Result<
 
 /// The outputs of an operation that is done example by example.
 fn each(op: &dyn Operation, level: u64, size: usize, inputs: &[&Tensor]) -> Result<Outputs> {
-    tell(op.record().name, "a loop", false);
+    tell(op.record().name, LOOP, false);
     let mut all: SmallVec<[Vec<Tensor>; 2]> = SmallVec::new();
     for i in 0..size {
         let inputs = nth_of(inputs, level, i)?;
@@ -316,7 +318,7 @@ fn each_rule(
     call: &Backward<'_>,
     wanted: &[bool],
 ) -> Result<Grads> {
-    tell(op.record().name, "a loop", true);
+    tell(op.record().name, LOOP, true);
     let mut all: SmallVec<[Vec<Tensor>; 3]> = SmallVec::from_elem(Vec::new(), call.inputs.len());
     for i in 0..size {
         let [grads, inputs, outputs] =

@@ -114,8 +114,8 @@ where
     B: Tree + Send + 'static,
     S: Tree + Send + Sync + 'static,
 {
-    let (forward, backward): (Rule<A, (B, S)>, PullRule<A, B, S>) =
-        (Arc::new(forward), Arc::new(backward));
+    let forward: Rule<A, (B, S)> = Arc::new(forward);
+    let backward: PullRule<A, B, S> = Arc::new(backward);
     move |args: &A| custom_at(&forward, &backward, args)
 }
 

@@ -21,11 +21,11 @@ mod transform;
 mod tree;
 mod vmap;
 
+pub(crate) use batch::example;
 pub use checkpoint::*;
 pub use curvature::*;
 pub use custom::{custom_jvp, custom_vjp};
 pub use extensor_derive::Tree;
-pub(crate) use batch::example;
 pub(crate) use formula::formula;
 pub(crate) use pull::backward;
 pub(crate) use trace::{Traced, apply};

@@ -39,7 +39,9 @@ impl Traced {
     #[cold]
     pub(crate) fn primal<'a>(&'a self, x: &'a Tensor) -> Cow<'a, Tensor> {
         match (&self.mark, self.value.primal()) {
-            (Mark::Batch, Cow::Borrowed(same)) if std::ptr::eq(same, &self.value) => Cow::Borrowed(x),
+            (Mark::Batch, Cow::Borrowed(same)) if std::ptr::eq(same, &self.value) => {
+                Cow::Borrowed(x)
+            }
             (Mark::Batch, value) => {
                 let (level, value) = (self.level, value.into_owned());
                 Cow::Owned(Tensor::from_traced(Traced { level, value, mark: Mark::Batch }))

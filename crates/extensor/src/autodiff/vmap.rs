@@ -54,6 +54,17 @@ pub fn vmap_with<A: Tree, B: Tree>(
     args: &A,
     options: VmapOptions,
 ) -> Result<B> {
+    let VmapOptions { out_axes, .. } = options.clone();
+    vmap_to(|args| Ok((f(args)?, out_axes)), args, options)
+}
+
+/// [`vmap_with`] of a function that says itself where the axis of examples is in its results, which are
+/// known when it has been called.
+pub fn vmap_to<A: Tree, B: Tree>(
+    f: impl FnOnce(&A) -> Result<(B, MapAxes)>,
+    args: &A,
+    options: VmapOptions,
+) -> Result<B> {
     let level = new_level();
     let axes = options.in_axes.of_leaves("in_axes", args)?;
     let mut size = options.size.map(|size| (size, None));
@@ -81,9 +92,9 @@ pub fn vmap_with<A: Tree, B: Tree>(
     expect_examples("vmap", size)?;
     let scope = Scope::new(level, size);
     scope.split_keys(&mut mapped)?;
-    let outputs = f(&mapped)?;
+    let (outputs, out_axes) = f(&mapped)?;
     drop(mapped);
-    let axes = options.out_axes.of_leaves("out_axes", &outputs)?;
+    let axes = out_axes.of_leaves("out_axes", &outputs)?;
     let mut axes = axes.into_iter();
     outputs.map(&Path::ROOT, &mut |path, y| {
         let Some(axis) = axes.next().flatten() else {
@@ -244,7 +255,8 @@ impl MapAxes {
             return Ok(items.into_iter().map(|item| *axes[item]).collect());
         }
         let (tops, leaves) = (tops.len(), items.len());
-        let expected = format!("one axis, or {tops} (for each item), or {leaves} (for each tensor)");
+        let expected =
+            format!("one axis, or {tops} (for each item), or {leaves} (for each tensor)");
         Err(bad(parameter, expected, format!("{} axes", list.len())))
     }
 }
@@ -298,6 +310,9 @@ fn moved(x: &Tensor, from: usize, to: usize) -> Result<Tensor> {
     ops::transpose(x, &order[..])
 }
 
+/// What is told of an operation that is done example by example.
+pub(super) const LOOP: &str = "a loop";
+
 thread_local! {
     /// What is told of the operations of a function that is being explained.
     static TOLD: RefCell<Option<Vec<Told>>> = const { RefCell::new(None) };
@@ -337,9 +352,12 @@ pub struct VmapReport {
 impl VmapReport {
     /// The operations that were done one example after the other, or whose gradients were.
     pub fn looped(&self) -> Vec<&'static str> {
-        let mut names: Vec<&'static str> =
-            self.told.iter().filter(|told| told.how == "a loop").map(|told| told.op).collect();
-        names.dedup();
+        let mut names: Vec<&'static str> = Vec::new();
+        for told in self.told.iter().filter(|told| told.how == LOOP) {
+            if !names.contains(&told.op) {
+                names.push(told.op);
+            }
+        }
         names
     }
 }

@@ -85,7 +85,8 @@ impl View {
         let mut shape = self.moved(&self.aligned(full));
         if self.merge {
             let merged = shape[self.at].saturating_mul(shape[self.at + 1]);
-            shape = shape.iter().enumerate().filter(|(i, _)| *i != self.at).map(|(_, &s)| s).collect();
+            shape =
+                shape.iter().enumerate().filter(|(i, _)| *i != self.at).map(|(_, &s)| s).collect();
             shape.set(self.at, merged);
         }
         shape
@@ -104,7 +105,7 @@ impl View {
             x = ops::transpose(&x, &order[..])?;
         }
         if self.merge {
-            x = ops::reshape(&x, &self.shape(full.shape()))?;
+            x = ops::reshape(&x, self.shape(full.shape()))?;
         }
         Ok(x)
     }
@@ -114,7 +115,7 @@ impl View {
         let mut x = seen.clone();
         let aligned = self.aligned(full);
         if self.merge {
-            x = ops::reshape(&x, &self.moved(&aligned))?;
+            x = ops::reshape(&x, self.moved(&aligned))?;
         }
         if self.at > 0 {
             let mut order: SmallVec<[i64; 6]> =

@@ -477,6 +477,11 @@ fn linear_derivative(
     let mut at: SmallVec<[Tensor; 4]> = SmallVec::new();
     for (i, input) in inputs.iter().enumerate() {
         at.push(match tangents[i] {
+            // What is drawn for each example of a batch is drawn so for the tangent too, though it be
+            // the same for all.
+            Some(tangent) if record.auxiliary > 0 && input.is_mapped() => {
+                ops::where_(&ops::equal(input, input)?, tangent, tangent)?
+            }
             Some(tangent) => tangent.clone(),
             None if record.differentiable_input(i) => {
                 Tensor::constant(0.0, input.shape(), input.dtype())?

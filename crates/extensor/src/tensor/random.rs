@@ -99,7 +99,8 @@ impl Key {
         };
         // A key that has outlived its recording stays what it is, and drawing from it is an error.
         if self.is_mapped() {
-            let made = key.and_then(|key| apply_one(&Draw(Drawn::Key { index }, seed_spec()), &[&key]));
+            let made =
+                key.and_then(|key| apply_one(&Draw(Drawn::Key { index }, seed_spec()), &[&key]));
             return made.ok().and_then(|made| Key::of(&made)).unwrap_or(self);
         }
         let fold = Random { key: None, drawn: Drawn::Key { index } };
@@ -289,7 +290,8 @@ impl Operation for Draw {
         Ok(smallvec![self.1.clone()])
     }
     fn forward(&self, inputs: &[&Tensor], _: Specs) -> Result<Outputs> {
-        let key = of_seed(inputs[0])?;
+        // A view of a value of a program is none that a key can name.
+        let key = of_seed(&inputs[0].copied()?)?;
         if let Drawn::Key { index } = self.0 {
             let folded = key.fold_in(index);
             return Ok(smallvec![match folded.recorded() {
@@ -298,7 +300,7 @@ impl Operation for Draw {
             }]);
         }
         let Spec { shape, dtype } = self.1.clone();
-        Ok(smallvec![key.draw(DRAW.name, shape, dtype, self.0.clone())?])
+        Ok(smallvec![key.draw(DRAW.name, shape, dtype, self.0)?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         Ok(smallvec![None; call.inputs.len()])

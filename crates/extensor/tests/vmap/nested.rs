@@ -75,8 +75,7 @@ fn products_with_hessians_are_mapped_in_both_modes() -> Result<()> {
     let f = |x: &Tensor| x.softmax(-1)?.square()?.prod(..)?.exp();
     let forward = vmap(|(x, v): &(Tensor, Tensor)| hvp(f, x, v), &(x.clone(), v.clone()))?;
     let reverse = vmap(|(x, v): &(Tensor, Tensor)| hvp_reverse(f, x, v), &(x.clone(), v.clone()))?;
-    let want: Vec<_> =
-        (0..4).map(|i| hvp(f, &nth(&x, i), &nth(&v, i))).collect::<Result<_>>()?;
+    let want: Vec<_> = (0..4).map(|i| hvp(f, &nth(&x, i), &nth(&v, i))).collect::<Result<_>>()?;
     same(&forward, &want);
     same(&reverse, &want);
     // Each column of a Hessian at once.
@@ -101,9 +100,7 @@ fn jacobians_are_mapped_and_made_by_vmap() -> Result<()> {
 #[test]
 fn compiled_functions_contain_vmap_and_are_mapped() -> Result<()> {
     let (model, x) = (model(), normal(3, &[6, 4]));
-    let each = |(m, x): &((Tensor, Tensor), Tensor)| {
-        vmap(|x: &Tensor| grad(|m| loss(m, x), m), x)
-    };
+    let each = |(m, x): &((Tensor, Tensor), Tensor)| vmap(|x: &Tensor| grad(|m| loss(m, x), m), x);
     let argument = (model.clone(), x.clone());
     let want = each(&argument)?;
     let compiled = compile::compile(each);
@@ -131,14 +128,12 @@ fn custom_rules_are_rules_of_one_example() -> Result<()> {
     );
     let x = normal(8, &[4, 3]);
     let (dx, dw) = vmap(|x: &Tensor| grad(&f, &(x.clone(), w.clone())), &x)?;
-    let each: Vec<_> =
-        (0..4).map(|i| grad(&f, &(nth(&x, i), w.clone()))).collect::<Result<_>>()?;
+    let each: Vec<_> = (0..4).map(|i| grad(&f, &(nth(&x, i), w.clone()))).collect::<Result<_>>()?;
     same(&dx, &each.iter().map(|g| g.0.clone()).collect::<Vec<_>>());
     same(&dw, &each.iter().map(|g| g.1.clone()).collect::<Vec<_>>());
     // With vmap inside, too.
-    let total = |(x, w): &(Tensor, Tensor)| {
-        vmap(|x: &Tensor| f(&(x.clone(), w.clone())), x)?.sum(..)
-    };
+    let total =
+        |(x, w): &(Tensor, Tensor)| vmap(|x: &Tensor| f(&(x.clone(), w.clone())), x)?.sum(..);
     let (dx, dw) = grad(total, &(x.clone(), w.clone()))?;
     same(&dx, &each.iter().map(|g| g.0.clone()).collect::<Vec<_>>());
     let sum = ops::stack(&each.iter().map(|g| g.1.clone()).collect::<Vec<_>>(), 0)?.sum(0)?;
@@ -164,16 +159,13 @@ fn custom_rules_are_rules_of_one_example() -> Result<()> {
 fn checkpoints_are_computed_again_as_batches() -> Result<()> {
     let (model, x) = (model(), normal(3, &[6, 4]));
     let f = move |(m, x): &((Tensor, Tensor), Tensor)| loss(m, x);
-    let plain = |m: &(Tensor, Tensor)| {
-        vmap(|x: &Tensor| loss(m, x), &x)?.sum(..)
-    };
+    let plain = |m: &(Tensor, Tensor)| vmap(|x: &Tensor| loss(m, x), &x)?.sum(..);
     let saved = |m: &(Tensor, Tensor)| {
         vmap(|x: &Tensor| checkpoint(f, &(m.clone(), x.clone())), &x)?.sum(..)
     };
     let (want, got) = (grad(plain, &model)?, grad(saved, &model)?);
     close("", &got.0, &want.0).unwrap();
-    let inside =
-        vmap(|x: &Tensor| grad(|m| checkpoint(f, &(m.clone(), x.clone())), &model), &x)?;
+    let inside = vmap(|x: &Tensor| grad(|m| checkpoint(f, &(m.clone(), x.clone())), &model), &x)?;
     close("", &inside.0.sum(0)?, &want.0).unwrap();
     Ok(())
 }

@@ -10,7 +10,8 @@ fn a_key_among_the_arguments_is_split() -> Result<()> {
     let (key, x) = (Key::new(3), Key::new(1).normal([4, 5], DType::F32)?);
     let f = |(x, key): &(Tensor, Key)| {
         let [a, b] = key.split();
-        let noise = a.normal([5], DType::F32)?.add(&b.fold_in(9).uniform([5], 0.0, 1.0, DType::F32)?)?;
+        let noise =
+            a.normal([5], DType::F32)?.add(&b.fold_in(9).uniform([5], 0.0, 1.0, DType::F32)?)?;
         x.add(&noise)
     };
     let args = (x.clone(), key);

@@ -1,8 +1,8 @@
 //! The softmax over an axis, and its logarithm.
 
-use crate::ops::batching::{Batch, Batched, shifted};
 use crate::exec::launch_one;
 use crate::exec::rows::Rows;
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;

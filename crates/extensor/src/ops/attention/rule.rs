@@ -1,9 +1,9 @@
 //! Attention as an operation: sizes and dtypes for the kernel.
 
 use super::{OP, samples};
-use crate::ops::batching::{Batch, Batched, Together, View};
 use crate::exec::attention::{self, AttentionGradient};
 use crate::exec::launch;
+use crate::ops::batching::{Batch, Batched, Together, View};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::record::{Class, Count, Family, Input, Needs, Parameter, Record, signature};
 use crate::tensor::{expect_room, with_room};

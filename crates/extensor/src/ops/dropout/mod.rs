@@ -3,15 +3,15 @@
 //! The mask is an auxiliary output: what was dropped is known to the backward rule from it, and not
 //! drawn again.
 
-use crate::ops::batching::{Batch, Batched};
 use crate::exec::choose::Choose;
 use crate::exec::launch_one;
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
-use crate::tensor::of_seed;
 use crate::ops::samples::{Bad, Sampler};
+use crate::tensor::of_seed;
 use crate::{DType, Error, Key, Result, Shape, Tensor, ops};
 use extensor_derive::method;
 use smallvec::{SmallVec, smallvec};
@@ -289,18 +289,20 @@ impl Operation for Dropout {
         if !self.training {
             return Ok(smallvec![x.clone(), Tensor::constant(1.0, &shape, DType::Bool)?]);
         }
-        let key = inputs.get(1).map_or(Ok(self.key), |seed| of_seed(seed))?;
+        let key = inputs.get(1).map_or(Ok(self.key), |seed| of_seed(&seed.copied()?))?;
         let mask = self.mask(key, &self.examples, shape)?;
         Ok(smallvec![self.keep(self.grain.name, x, &mask)?, mask])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
-        call.one(|| {
+        let mut grads = call.one(|| {
             if self.training {
                 self.keep(self.grain.backward, call.grad(), call.outputs[1])
             } else {
                 Ok(call.grad().clone())
             }
-        })
+        })?;
+        grads.resize(call.inputs.len(), None);
+        Ok(grads)
     }
     fn batch(&self, call: &Batch<'_>) -> Batched {
         // Keys that are inputs are another for each example already.

@@ -1,9 +1,9 @@
 //! The loss of scores for classes.
 
 use super::*;
-use crate::ops::batching::{Batch, Batched, View};
 use crate::exec::classes::{ClassGradient, ClassLosses, Classes};
 use crate::exec::launch;
+use crate::ops::batching::{Batch, Batched, View};
 use crate::ops::operation::{self, Forward};
 use crate::ops::record::{Class, Family, Input, Needs, signature};
 use crate::over;

@@ -14,22 +14,22 @@ pub use distances::*;
 pub use labels::*;
 pub use likelihoods::*;
 
-use crate::ops::batching::{Batch, Batched, View};
-use crate::ops::reduction::wide;
 use crate::exec::launch_one;
 use crate::exec::reduce::MapSum;
+use crate::ops::batching::{Batch, Batched, View};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{map_real, promote, settle};
 use crate::ops::record::{Parameter, Record};
+use crate::ops::reduction::wide;
 use crate::ops::samples::{Bad, LARGE, Sampler};
 use crate::{Axes, DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::map::{Formula, Formulas, RealBlock};
 use extensor_kernels::number::Real;
 use smallvec::{SmallVec, smallvec};
-use std::sync::Arc;
 use std::fmt::{self, Debug};
+use std::sync::Arc;
 
 /// What becomes of the losses of all elements.
 ///
@@ -354,7 +354,8 @@ impl Batch<'_> {
         let each: Box<dyn Operation> = Box::new(each);
         Batched::Made(Arc::new(move |inputs| {
             let (x, t) = (&inputs[0], &inputs[1]);
-            let dtype = if t.dtype().is_float() { promote(each.record().name, x, t)? } else { x.dtype() };
+            let dtype =
+                if t.dtype().is_float() { promote(each.record().name, x, t)? } else { x.dtype() };
             // Losses of 16 bits are rounded once, after they have been added up.
             let precise = |x: &Tensor| match x.dtype().is_float() {
                 true => ops::cast(x, wide(dtype)),
@@ -362,7 +363,8 @@ impl Batch<'_> {
             };
             let (x, t) = (view.of(&precise(x)?)?, view.of(&precise(t)?)?);
             let losses = apply_one(&*each, &[&x, &t])?;
-            let losses = ops::reshape(&losses, [inputs[0].shape()[0], losses.len() / inputs[0].shape()[0]])?;
+            let losses =
+                ops::reshape(&losses, [inputs[0].shape()[0], losses.len() / inputs[0].shape()[0]])?;
             let reduced = match reduction {
                 Reduce::Mean => ops::mean(&losses, 1)?,
                 _ => ops::sum(&losses, 1)?,

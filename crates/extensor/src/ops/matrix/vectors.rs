@@ -2,8 +2,8 @@
 
 use super::matmul::matmul;
 use super::product::*;
-use crate::ops::batching::{Batch, Batched, Together, View};
 use crate::ops::arithmetic::products::Multiply;
+use crate::ops::batching::{Batch, Batched, Together, View};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs, apply_one, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;

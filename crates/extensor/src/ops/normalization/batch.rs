@@ -1,9 +1,9 @@
 //! A channel of all images of a batch, normalised together.
 
 use super::{By, EPS, Split, common_dtype, expect_eps, factor, gradients, no_float, none, wanted};
-use crate::ops::batching::{self, Batched, Together, View};
 use crate::exec::launch;
 use crate::exec::normalize::{self, BatchNormalize, BatchNormalizeGradient};
+use crate::ops::batching::{self, Batched, Together, View};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, placeholder};
 use crate::ops::options::options;

@@ -12,11 +12,11 @@ pub use batch::*;
 pub use group::*;
 pub use layer::*;
 
+use crate::exec::normalize::{Groups, Normalize, NormalizeGradient};
+use crate::exec::{Kernel, launch};
 use crate::ops::Operation;
 use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::apply_one;
-use crate::exec::normalize::{Groups, Normalize, NormalizeGradient};
-use crate::exec::{Kernel, launch};
 use crate::ops::operation::{Backward, Forward, Grads, Outputs, Spec, Specs, spec};
 use crate::ops::record::Parameter;
 use crate::ops::reduction::wide;

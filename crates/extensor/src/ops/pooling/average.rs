@@ -2,10 +2,10 @@
 
 use super::{CASES, Sliding, WINDOW, bad_windows, params, plane, planes, pooled};
 use super::{PoolOptions, sizes, two};
-use crate::ops::batching::{Batch, Batched};
 use crate::exec::pool::Pool;
 use crate::exec::{launch, launch_one};
 use crate::ops::Pair;
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;

@@ -1,9 +1,9 @@
 //! The largest number of each window.
 
 use super::{CASES, PoolOptions, Sliding, WINDOW, bad_windows, no_float, params, pooled};
-use crate::ops::batching::{Batch, Batched};
 use crate::exec::pool::Pool;
 use crate::exec::{launch, launch_one};
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, placeholder};
 use crate::ops::params::Params;

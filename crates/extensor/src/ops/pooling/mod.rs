@@ -6,10 +6,10 @@ pub(super) mod maximum;
 pub use average::*;
 pub use maximum::*;
 
-use crate::ops::Operation;
-use crate::ops::batching::{Batch, Batched, View};
 use crate::autodiff::no_leaves;
+use crate::ops::Operation;
 use crate::ops::Pair;
+use crate::ops::batching::{Batch, Batched, View};
 use crate::ops::convolution::settings;
 use crate::ops::params::Params;
 use crate::ops::record::Parameter;

@@ -15,9 +15,9 @@ pub use running::*;
 pub use scan::*;
 pub use spread::*;
 
-use crate::ops::batching::{Batch, Batched, shifted_axes};
 use crate::exec::launch_one;
 use crate::exec::reduce::{Fold, Reduce, Reduced};
+use crate::ops::batching::{Batch, Batched, shifted_axes};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;

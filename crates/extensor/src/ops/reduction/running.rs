@@ -1,8 +1,8 @@
 //! Running products, and the recurrence that their derivatives are.
 
-use crate::ops::batching::{Batch, Batched, shifted};
 use crate::exec::launch;
 use crate::exec::reduce::Scan;
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;

@@ -1,8 +1,8 @@
 //! From one dtype to another.
 
-use crate::ops::batching::{Batch, Batched};
 use crate::exec::cast::Cast as Numbers;
 use crate::exec::launch;
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;

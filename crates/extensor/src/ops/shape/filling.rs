@@ -1,8 +1,8 @@
 //! More of a tensor: repeated, or with a border.
 
-use crate::ops::batching::{Batch, Batched, View};
 use crate::exec::copy::Copying;
 use crate::exec::launch;
+use crate::ops::batching::{Batch, Batched, View};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;

@@ -3,9 +3,9 @@
 //! Positions are whole numbers of any type from 0 up to the size of the axis; a negative one is out
 //! of range, it does not count from the end. The derivatives are [`scatter_add`](ops::scatter_add)s.
 
-use crate::ops::batching::{Batch, Batched, View, shifted};
 use crate::exec::index::Indexing;
 use crate::exec::launch;
+use crate::ops::batching::{Batch, Batched, View, shifted};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;

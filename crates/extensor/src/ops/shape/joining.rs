@@ -1,8 +1,8 @@
 //! Tensors joined into one.
 
-use crate::ops::batching::{Batch, Batched, shifted};
 use crate::exec::copy::Copying;
 use crate::exec::launch;
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, spec};
 use crate::ops::params::Params;

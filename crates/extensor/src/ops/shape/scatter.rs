@@ -1,8 +1,8 @@
 //! Elements put at positions: added to what is there, or ones among zeros.
 
-use crate::ops::batching::{Batch, Batched, shifted};
 use crate::exec::index::Indexing;
 use crate::exec::{launch, launch_one};
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;

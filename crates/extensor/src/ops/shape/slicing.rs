@@ -194,7 +194,7 @@ impl Operation for Slice {
         call.one(|| scatter(call.grad(), shape, &self.taken(shape)?))
     }
     fn batch(&self, call: &Batch<'_>) -> Batched {
-        call.whole(Slice { axis: shifted(self.axis), ..self.clone() })
+        call.whole(Slice { axis: shifted(self.axis), ..*self })
     }
 }
 

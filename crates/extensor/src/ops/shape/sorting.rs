@@ -1,8 +1,8 @@
 //! Elements in order, and positions in ordered lists.
 
-use crate::ops::batching::{Batch, Batched, View, shifted};
 use crate::exec::sort::Sorting;
 use crate::exec::{launch, launch_one};
+use crate::ops::batching::{Batch, Batched, View, shifted};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, apply_one, backward, placeholder, spec};
 use crate::ops::params::Params;
