@@ -424,7 +424,7 @@ fn products(tried: &mut Tried) {
         |x| linear(&x[0], &x[1], Some(&x[2])),
         |g, _| Ok(triple(linear_backward(g, &a, &weight)?)),
     );
-    let three = [normal(1, &[3, 3, 4]), normal(2, &[4, 5]), normal(3, &[2, 1])];
+    let three = [normal(1, &[3, 3, 4]), normal(2, &[4, 5]), normal(3, &[1, 2])];
     let equation = "iij,jk,kl->li";
     tried.compare(
         "einsum",
