@@ -91,8 +91,8 @@ fn a_trace_is_the_sum_of_a_diagonal() {
 #[test]
 fn they_are_differentiated_in_both_modes_and_twice() {
     let (a, b) = (normal(1, &[2, 3]), normal(2, &[3, 3]));
-    type Pair = (Tensor, Tensor);
-    let functions: [(&str, fn(&Pair) -> Result<Tensor>); 5] = [
+    type Function = fn(&(Tensor, Tensor)) -> Result<Tensor>;
+    let functions: [(&str, Function); 5] = [
         ("tensordot", |(a, b)| tensordot(a, b, ([1], [0]))),
         ("vecdot", |(a, b)| vecdot(a, &b.slice(0, 0, 1, 1)?, -1)),
         ("kron", |(a, b)| kron(a, b)),

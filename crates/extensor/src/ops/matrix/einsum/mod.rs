@@ -145,7 +145,7 @@ fn gradient(equation: &Resolved, i: usize, g: &Tensor, inputs: &[&Tensor]) -> Re
         let sizes: SmallVec<[i64; 8]> = own.iter().map(size).collect();
         grad = ops::reshape(&grad, &sizes[..])?;
     }
-    grad = ops::broadcast_to(&grad, &equation.shape(&own))?;
+    grad = ops::broadcast_to(&grad, equation.shape(&own))?;
     if own.len() < axes.len() {
         grad = repeated(grad, own, &axes)?;
     }
