@@ -48,6 +48,7 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
     ("dot", &["vdot", "inner", "vecdot"]),
     ("outer", &["ger"]),
     ("linear", &["dense", "addmm", "baddbmm"]),
+    ("einsum", &["contract"]),
     (
         "transpose",
         &[
@@ -139,6 +140,8 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
             "unstack",
         ],
     ),
+    ("diagonal", &["diagonal_copy", "linalg_diagonal"]),
+    ("diag", &["diagflat", "diag_embed"]),
     ("concatenate", &["cat", "concat", "append", "hstack", "vstack", "row_stack"]),
     ("stack", &["dstack", "column_stack"]),
     ("pad", &["constant_pad_nd"]),

@@ -117,8 +117,15 @@ impl Backward {
     ) -> PyResult<Vec<Option<Tensor>>> {
         let dtype = grads[0].dtype();
         let record = self.record;
-        if let [Input { count: Count::Many, .. }] = record.inputs {
-            return self.parts(given, grads);
+        if let [Input { count: Count::Many, name, .. }] = record.inputs {
+            if !self.takes(Kind::Input, name) {
+                return self.parts(given, grads);
+            }
+            let Some(tensors) = given.tensors(name)? else {
+                let text = format!("{}: {name} must be given", self.name());
+                return Err(PyTypeError::new_err(text));
+            };
+            return Ok(tensors.into_iter().map(Some).collect());
         }
         let mut arguments = self.signature.arguments.iter();
         let of_dtype = arguments.find(|a| matches!(a.kind, Kind::DType(_)));

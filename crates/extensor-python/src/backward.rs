@@ -43,6 +43,16 @@ impl<'py> Given<'py> {
         }
     }
 
+    /// An argument as a list of tensors.
+    pub fn tensors(&self, name: &str) -> PyResult<Option<Vec<Tensor>>> {
+        let Some(object) = self.get(name) else { return Ok(None) };
+        let one = |item: Bound<'_, PyAny>| match convert::array(&item)? {
+            Some(tensor) => Ok(tensor),
+            None => convert::from_nested(&item, None),
+        };
+        convert::items(object)?.iter().map(one).collect::<PyResult<_>>().map(Some)
+    }
+
     /// An argument as a shape.
     pub fn shape(&self, name: &str) -> PyResult<Option<Shape>> {
         let Some(object) = self.get(name) else { return Ok(None) };

@@ -106,7 +106,7 @@ mod _core {
         schedule_step,
     };
     #[pymodule_export]
-    use crate::search::{nonzero, unique};
+    use crate::search::{einsum_path, nonzero, unique};
     #[pymodule_export]
     use crate::stored::{
         PyRows, PyStoredImages, find_shards, rows, shards_found, stored_images_of, stored_pairs,

@@ -325,6 +325,21 @@ fn shapes(tried: &mut Tried) {
         |g, _| Ok(vec![flip_backward(g, [0, 2])?]),
     );
     let square = normal(7, &[2, 4, 5]);
+    let other = DiagonalOptions::new().offset(1).axis1(2).axis2(0);
+    tried.compare(
+        "diagonal",
+        std::slice::from_ref(&square),
+        |x| diagonal(&x[0], other),
+        |g, _| Ok(vec![diagonal_backward(g, square.shape(), other)?]),
+    );
+    for shape in [&[4][..], &[3, 4]] {
+        tried.compare(
+            "diag",
+            &[normal(7, shape)],
+            |x| diag(&x[0], -1),
+            |g, _| Ok(vec![diag_backward(g, shape, -1)?]),
+        );
+    }
     tried.compare(
         "tril",
         std::slice::from_ref(&square),
@@ -408,6 +423,14 @@ fn products(tried: &mut Tried) {
         &all,
         |x| linear(&x[0], &x[1], Some(&x[2])),
         |g, _| Ok(triple(linear_backward(g, &a, &weight)?)),
+    );
+    let three = [normal(1, &[3, 3, 4]), normal(2, &[4, 5]), normal(3, &[1, 2])];
+    let equation = "iij,jk,kl->li";
+    tried.compare(
+        "einsum",
+        &three,
+        |x| einsum(equation, x),
+        |g, _| einsum_backward(g, &three, equation),
     );
     let (a, b) = (normal(1, &[4]), normal(2, &[4]));
     tried.compare(

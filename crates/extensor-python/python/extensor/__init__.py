@@ -16,6 +16,7 @@ from ._core import get_threads, set_threads, sum_to_shape
 globals().update(ops.EXTRA)
 
 from ._array_api import *  # noqa: E402, F403
+from ._products import *  # noqa: E402, F403
 from ._autodiff import *  # noqa: E402, F403
 from ._curvature import *  # noqa: E402, F403
 from ._check import *  # noqa: E402, F403
@@ -55,7 +56,6 @@ _ELSEWHERE = {
     "rand": "extensor.Key(seed).uniform(shape) draws random numbers",
     "randn": "extensor.Key(seed).normal(shape) draws random numbers",
     "random": "extensor.Key(seed).normal(shape) draws random numbers",
-    "einsum": "extensor.tensordot and matmul multiply tensors",
     "cat": "extensor.concat joins tensors",
     "transpose": "extensor.permute_dims moves axes",
     "no_grad": "nothing is differentiated outside extensor.grad; extensor.stop_gradient ends it",

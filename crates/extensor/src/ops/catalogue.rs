@@ -104,6 +104,7 @@ catalogue! {
     matrix::vectors::Dot::RECORD,
     matrix::vectors::Outer::RECORD,
     matrix::linear::Linear::RECORD,
+    matrix::einsum::Einsum::RECORD,
     shape::views::Transpose::RECORD,
     // reduction
     reduction::Sum::RECORD,
@@ -136,6 +137,8 @@ catalogue! {
     shape::filling::Pad::RECORD,
     shape::repeating::Repeat::RECORD,
     shape::repeating::Roll::RECORD,
+    shape::diagonal::Diagonal::RECORD,
+    shape::diagonal::Diag::RECORD,
     shape::triangle::Tril::RECORD,
     shape::triangle::Triu::RECORD,
     shape::cast::Cast::RECORD,

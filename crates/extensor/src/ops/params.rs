@@ -287,6 +287,14 @@ impl Params {
         }
     }
 
+    /// A word that must be given.
+    pub fn word(&self, op: &'static str, name: &'static str) -> Result<String> {
+        match self.get(name) {
+            Value::Text(v) => Ok(v.clone()),
+            _ => self.bad(op, name, "a word"),
+        }
+    }
+
     /// A random key, by its number; it must be given.
     pub fn key(&self, op: &'static str, name: &'static str) -> Result<Key> {
         match self.get(name) {

@@ -12,6 +12,7 @@ mod case;
 mod convolution;
 mod draw;
 mod dropout;
+mod einsum;
 mod generate;
 mod loss;
 mod matrix;

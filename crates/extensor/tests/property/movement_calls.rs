@@ -16,7 +16,7 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
     let dtype = draw.anything();
     let least = match name {
         "slice" | "concatenate" | "split" | "gather" | "take" | "scatter_add" | "repeat" => 1,
-        "tril" | "triu" => 2,
+        "tril" | "triu" | "diagonal" => 2,
         _ => 0,
     };
     let shape = draw.shape_of(least);
@@ -113,6 +113,23 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
             let pads: Vec<(i64, i64)> = pads;
             let value = if dtype.is_float() { 0.5 } else { 1.0 };
             (vec![x], none.with("pads", pads).with("value", value))
+        }
+        "diagonal" => {
+            let mut axes = draw.permutation(n);
+            axes.truncate(2);
+            let either = |i: usize| i as i64 - if draw.chance(2) { n as i64 } else { 0 };
+            let axes: Vec<i64> = axes.into_iter().map(either).collect();
+            let params = none.with("offset", draw.between(-4, 4));
+            if draw.chance(3) {
+                return (vec![x], params);
+            }
+            (vec![x], params.with("axis1", axes[0]).with("axis2", axes[1]))
+        }
+        "diag" => {
+            let wide = draw.chance(2);
+            let shape: Vec<usize> = (0..1 + usize::from(wide)).map(|_| draw.below(9)).collect();
+            let x = draw.array(&shape, dtype, [-4.0, 4.0]);
+            (vec![x], none.with("offset", draw.between(-5, 5)))
         }
         "tril" | "triu" => {
             let k = draw.pick(&[-9, -2, -1, 0, 1, 2, 9]);

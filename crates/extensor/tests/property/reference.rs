@@ -4,8 +4,8 @@
 use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
-use crate::{activation, attention, bits, convolution, dropout, loss, normalization, pooling};
-use crate::{matrix, movement, reduction, sorting};
+use crate::{activation, attention, bits, convolution, dropout, einsum, loss, normalization};
+use crate::{matrix, movement, pooling, reduction, sorting};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
 
@@ -97,7 +97,8 @@ pub struct Reference {
 type Backward = fn(&Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>>;
 
 /// The families that stand by themselves.
-static FAMILIES: [Reference; 9] = [
+static FAMILIES: [Reference; 10] = [
+    einsum::REFERENCE,
     sorting::REFERENCE,
     bits::REFERENCE,
     activation::REFERENCE,

@@ -2,6 +2,7 @@
 
 pub(super) mod axes;
 pub(super) mod cast;
+pub(super) mod diagonal;
 pub(super) mod filling;
 pub(super) mod indexing;
 pub(super) mod joining;
@@ -16,6 +17,7 @@ pub(super) mod views;
 
 pub use axes::*;
 pub use cast::*;
+pub use diagonal::*;
 pub use filling::*;
 pub use indexing::*;
 pub use joining::*;
