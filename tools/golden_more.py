@@ -2,11 +2,11 @@
 
     python3 tools/golden_more.py [--seed N] [--cases 4] [--out FOLDER]          needs: torch, numpy
 
-The calls are those that `crates/extensor-python/conformance/beside` draws, made smaller; the answers are PyTorch's, in
-float64, in the format of the cases beside them. The package is not needed: a stand-in for it writes down what each
-operation is called with, and what operations there are, with the names of their arguments, is read from the package's stubs
-(`extensor/ops.pyi`), so write those first. What is called with something made inside a function, has several results or
-is no operation of the catalogue is left out, and said.
+The calls are the smaller ones of those that `crates/extensor-python/conformance/beside` draws; the answers are PyTorch's,
+in float64, in the format of the cases beside them. The package is not needed: a stand-in for it writes down what each
+operation is called with; what operations there are, and the names of their arguments, are read from the package's
+stubs (`extensor/ops.pyi`), so write those first. What is called with something made inside a function, has several
+results or is no operation of the catalogue is left out, and said.
 """
 
 import argparse

@@ -3,10 +3,10 @@
     python crates/extensor-python/conformance/beside_torch.py [--calls 2000] [--only NAME …] [--seed N]
 
 needs the package `extensor` and PyTorch in one environment. Of every call are compared: values (in float64 and
-float32), reverse mode, forward mode, and second derivatives, forward over reverse and reverse over reverse; the entry `vmap`
-maps a random selection of the calls of all others. A line for each function says how many calls agreed, how large
-the worst error was as a part of what is allowed, and how long it took. What failed is told with the command that
-makes that call again. `beside/conventions.py` lists what is not compared, and why.
+float32), reverse mode, forward mode, and second derivatives, forward over reverse and reverse over reverse; the entry
+`vmap` maps a random selection of the calls of all others. A line for each function says how many calls agreed, how
+large the worst error was as a part of what is allowed, and how long it took. What failed is told with the command
+that makes that call again. `beside/conventions.py` lists what is not compared, and why.
 
 The exit status is 1 if anything disagrees, and with --strict if a function or an option is missing.
 """

@@ -28,8 +28,10 @@ class Draw:
 
     # Shapes and axes.
     def shape(self, low=0, high=3, size=4, empty=0.05):
-        """A shape of `low` to `high` axes, some of size 1 and now and then one of size 0."""
+        """A shape of `low` to `high` axes, some of size 1, now and then one of size 0 or a long one."""
         sizes = [self.whole(1, size) for _ in range(self.whole(low, high))]
+        if sizes and self.chance(0.03):
+            sizes[self.whole(0, len(sizes) - 1)] = self.whole(5, 70)
         if sizes and self.chance(empty):
             sizes[self.whole(0, len(sizes) - 1)] = 0
         return tuple(sizes)
@@ -106,6 +108,10 @@ class Draw:
         return np.ascontiguousarray(np.moveaxis(rows, -1, axis % len(shape)))
 
     # Matrices.
+    def size(self, low=1, high=4):
+        """Of a matrix: small, now and then beyond any block."""
+        return self.whole(5, 40) if self.chance(0.03) else self.whole(low, high)
+
     def batch(self, p=0.4):
         return tuple(self.whole(1, 3) for _ in range(self.whole(1, 2))) if self.chance(p) else ()
 

@@ -7,7 +7,7 @@ and reported.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -53,7 +53,6 @@ class Entry:
     #: The names under which our function may be found; the first that exists is called.
     names: tuple
     new: bool = True
-    missing: set = field(default_factory=set)
 
 
 #: All of them, by name.

@@ -58,7 +58,9 @@ def reduction(name, theirs):
         dim = tuple(range(len(shape))) if axis is None else tuple(axis)
         x = d.apart(*shape) if shape else d.normal()
         mine = lambda x: ours(name)(x, axis=axis, keepdims=keep)  # noqa: E731
-        return Call([x], mine, lambda x: theirs(x, dim, keepdim=keep) if dim else x.clone(), words(axis=axis, keepdims=keep))
+        return Call(
+            [x], mine, lambda x: theirs(x, dim, keepdim=keep) if dim else x.clone(), words(axis=axis, keepdims=keep)
+        )
 
 
 reduction("sum", torch.sum)
@@ -87,7 +89,9 @@ def layer_norm(d):
 def cumsum(d):
     shape = d.shape(1, 3)
     axis = d.axis(len(shape))
-    return Call([d.normal(*shape)], lambda x: ours("cumsum")(x, axis), lambda x: torch.cumsum(x, axis), words(axis=axis))
+    return Call(
+        [d.normal(*shape)], lambda x: ours("cumsum")(x, axis), lambda x: torch.cumsum(x, axis), words(axis=axis)
+    )
 
 
 @old("sort")

@@ -37,7 +37,13 @@ def scatter_reduce(d):
     call = ours("scatter_reduce", "scatter")
     mine = lambda x, i, s: call(x, i, s, axis=axis, reduce=how, include_self=False if not itself else None)  # noqa: E731
     theirs = lambda x, i, s: torch.scatter_reduce(x, axis, i, s, how, include_self=itself)  # noqa: E731
-    return Call(arrays, mine, theirs, words(axis=axis, reduce=how, include_self=itself), differences=how in ("prod", "mean", "amax", "amin"))
+    return Call(
+        arrays,
+        mine,
+        theirs,
+        words(axis=axis, reduce=how, include_self=itself),
+        differences=how in ("prod", "mean", "amax", "amin"),
+    )
 
 
 @entry("scatter_add", area=AREA, new=False)
@@ -144,7 +150,12 @@ def topk(d):
     k, largest = d.whole(0 if d.chance(0.1) else 1, shape[axis]), d.chance(0.7)
     call = ours("topk")
     mine = lambda x: call(x, k, axis=axis, largest=False if not largest else None)  # noqa: E731
-    return Call([d.apart(*shape)], mine, lambda x: tuple(torch.topk(x, k, axis, largest)), words(k=k, axis=axis, largest=largest))
+    return Call(
+        [d.apart(*shape)],
+        mine,
+        lambda x: tuple(torch.topk(x, k, axis, largest)),
+        words(k=k, axis=axis, largest=largest),
+    )
 
 
 @entry("kthvalue", area=AREA)
@@ -153,7 +164,9 @@ def kthvalue(d):
     k, keep = d.whole(1, shape[axis]), d.chance(0.3)
     call = ours("kthvalue")
     mine = lambda x: call(x, k, axis=axis, keepdims=keep or None)  # noqa: E731
-    return Call([d.apart(*shape)], mine, lambda x: tuple(torch.kthvalue(x, k, axis, keep)), words(k=k, axis=axis, keepdims=keep))
+    return Call(
+        [d.apart(*shape)], mine, lambda x: tuple(torch.kthvalue(x, k, axis, keep)), words(k=k, axis=axis, keepdims=keep)
+    )
 
 
 def first(found):

@@ -1,11 +1,10 @@
 """Compares one call: values, reverse mode, forward mode, second derivatives both ways; float32.
 
-It must not know any operation. A number agrees if it is within 1e-7 of its own size plus 1e-10 of the call's scale (the
-largest magnitude among its inputs and what is compared, at least 1): the tolerance of the golden cases. In float32, 1e-4 and
-1e-5. They are here and nowhere else.
+It must not know any operation. A number agrees if it is within 1e-7 of its own size plus 1e-10 of the call's scale
+(the largest magnitude among its inputs and what is compared, at least 1): the tolerance of the golden cases. In
+float32, 1e-4 and 1e-5. They are here and nowhere else.
 """
 
-import math
 import warnings
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch.autograd import forward_ad
 
 import extensor as ex
 
-from .entry import Call, Missing
+from .entry import Call
 
 TOLERANCES = {"double": (1e-7, 1e-10), "single": (1e-4, 1e-5)}
 
@@ -203,7 +202,10 @@ class Derivatives:
                 total = sum((g * v).sum() for g, v in pairs)
                 return list(torch.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True))
             except (NotImplementedError, RuntimeError) as error:
-                if not any(word in str(error) for word in ("not implemented", "not differentiable", "double", "trying to differentiate")):
+                if not any(
+                    word in str(error)
+                    for word in ("not implemented", "not differentiable", "double", "trying to differentiate")
+                ):
                     raise
         # Central differences of the sixth order: nine digits where the gradient is smooth.
         step, weights = 1e-3, {1: 45.0, 2: -9.0, 3: 1.0}
@@ -301,5 +303,3 @@ def arranged(x, draw):
         if x.shape[axis] > 0 and (numbers == numbers.take([0], axis)).all():
             return ex.ops.broadcast_to(ex.asarray(np.array(numbers.take([0], axis))), x.shape)
     return x
-
-

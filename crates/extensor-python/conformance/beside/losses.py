@@ -258,7 +258,14 @@ attention("attention_broadcast", "broadcast")
 @entry("attention_against_pytorch", area=AREA)
 def attention_against_pytorch(d):
     """PyTorch's own function, with its additive mask and its grouped queries."""
-    n, heads, width, queries, keys, groups = d.whole(1, 2), d.whole(1, 2), d.whole(1, 4), d.whole(1, 4), d.whole(1, 4), d.pick(1, 2)
+    n, heads, width, queries, keys, groups = (
+        d.whole(1, 2),
+        d.whole(1, 2),
+        d.whole(1, 4),
+        d.whole(1, 4),
+        d.whole(1, 4),
+        d.pick(1, 2),
+    )
     q = d.normal(n, heads * groups, queries, width)
     arrays = [q, d.normal(n, heads, keys, width), d.normal(n, heads, keys, width)]
     masked = d.chance()
@@ -280,4 +287,6 @@ def embedding(d):
     index = d.whole_numbers(0, rows - 1, *d.shape())
     call = ours("embedding")
     mine = lambda w, i: call(w, i, padding_idx=padding)  # noqa: E731
-    return Call([d.normal(rows, width), index], mine, lambda w, i: F.embedding(i, w, padding), words(padding_idx=padding))
+    return Call(
+        [d.normal(rows, width), index], mine, lambda w, i: F.embedding(i, w, padding), words(padding_idx=padding)
+    )

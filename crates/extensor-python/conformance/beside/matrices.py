@@ -1,7 +1,8 @@
 """Linear algebra: factorisations, systems, functions of matrices.
 
-What is determined up to signs (eigenvectors, singular vectors, Q and R) is compared after both sides have fixed the signs in
-the same way; symmetric matrices are made of B inside the functions, so that the gradient by B is one thing.
+Of what is determined up to signs, something that does not depend on them is compared: outer products of eigenvectors
+and of singular vectors; Q and R with a positive diagonal. Symmetric matrices are made of B inside the functions, so
+that the gradient by B is one thing.
 """
 
 import numpy as np
@@ -33,17 +34,17 @@ def both(made, mine, theirs):
 
 
 def square(d, low=1, high=4):
-    n = d.whole(low, high)
+    n = d.size(low, high)
     return d.well(d.batch(), n, n)
 
 
 def tall_or_wide(d):
-    return d.well(d.batch(), d.whole(1, 4), d.whole(1, 4))
+    return d.well(d.batch(), d.size(), d.size())
 
 
 @entry("cholesky", area=AREA)
 def cholesky(d):
-    b = d.normal(*d.batch(), *[d.whole(0 if d.chance(0.05) else 1, 4)] * 2)
+    b = d.normal(*d.batch(), *[d.size(0 if d.chance(0.05) else 1)] * 2)
     eye = np.eye(b.shape[-1])
     upper = d.chance(0.3)
     call = ours("cholesky")
@@ -67,9 +68,9 @@ def signed_qr(q, r):
 
 @entry("qr", area=AREA)
 def qr(d):
-    n = d.whole(1, 4)
+    n = d.size()
     batch = d.batch()
-    a = d.well(batch, d.whole(n, 5), n)
+    a = d.well(batch, n + d.whole(0, 2), n)
     if a.shape[-2] == n and d.chance():
         # Wide: its first columns are a basis.
         a = np.concatenate([a, d.normal(*batch, n, d.whole(1, 2))], -1)
@@ -102,7 +103,7 @@ def symmetrised(b):
 
 @entry("eigh", area=AREA)
 def eigh(d):
-    n = d.whole(1, 4)
+    n = d.size()
     a = d.symmetric(d.batch(), n) + 0.0
     b = a + (lambda s: s - np.swapaxes(s, -1, -2))(d.normal(n, n))
     call = ours("eigh")
@@ -114,7 +115,7 @@ def eigh(d):
 
 @entry("eigvalsh", area=AREA)
 def eigvalsh(d):
-    n = d.whole(1, 4)
+    n = d.size()
     b = d.symmetric(d.batch(), n) + (lambda s: s - np.swapaxes(s, -1, -2))(d.normal(n, n))
     mine, theirs = both(symmetrised, ours("eigvalsh"), T.eigvalsh)
     return Call([b], mine, theirs)
@@ -133,9 +134,9 @@ def solve(d):
 
 @entry("solve_triangular", "triangular_solve", area=AREA)
 def solve_triangular(d):
-    n, batch = d.whole(1, 4), d.batch()
+    n, batch = d.size(), d.batch()
     upper, unit, left = d.chance(), d.chance(0.3), d.chance(0.7)
-    a = d.uniform(-1, 1, *batch, n, n)
+    a = d.uniform(-1, 1, *batch, n, n) / max(1, n / 3)
     a = a + np.eye(n) * np.where(np.diagonal(a, axis1=-2, axis2=-1) >= 0, 1.5, -1.5)[..., None, :]
     k = d.whole(1, 3)
     b = d.normal(*batch, *((n, k) if left else (k, n)))
@@ -228,8 +229,8 @@ def vector_norm(d):
     axis, keep = d.axes(len(shape)), d.chance(0.3)
     if 0 in shape and order != 2:
         order = 2
-    count = max(int(np.prod(shape)), 1)
-    x = (d.apart(*shape, gap=0.05) * (1 + 0.3 / count) + 0.01) if shape else d.signed(0.3, 2)
+    # Magnitudes are apart too: the numbers of one sign lie between those of the other.
+    x = np.where((numbers := d.apart(*shape)) > 0, numbers, numbers - 0.05) if shape else d.signed(0.3, 2)
     dim = None if axis is None else tuple(axis)
     call = ours("vector_norm")
     mine = lambda x: call(x, ord=order if order != 2 else None, axis=axis, keepdims=keep or None)  # noqa: E731

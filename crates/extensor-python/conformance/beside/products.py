@@ -4,7 +4,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-import extensor as ex
 
 from .entry import Call, Missing, entry, ours, present, words
 
@@ -212,12 +211,21 @@ def trapezoid(d):
     y, call = d.normal(*shape), ours("trapezoid")
     if d.chance(0.5):
         dx = d.number(0.2, 2)
-        return Call([y], lambda y: call(y, dx=dx, axis=axis), lambda y: torch.trapezoid(y, dx=dx, dim=axis), words(dx=dx, axis=axis))
+        return Call(
+            [y],
+            lambda y: call(y, dx=dx, axis=axis),
+            lambda y: torch.trapezoid(y, dx=dx, dim=axis),
+            words(dx=dx, axis=axis),
+        )
     if len(shape) > 1 and d.chance(0.5):
         x = d.normal(*shape)
-        return Call([y, x], lambda y, x: call(y, x, axis=axis), lambda y, x: torch.trapezoid(y, x, dim=axis), words(axis=axis))
+        return Call(
+            [y, x], lambda y, x: call(y, x, axis=axis), lambda y, x: torch.trapezoid(y, x, dim=axis), words(axis=axis)
+        )
     x = np.sort(d.normal(shape[axis]))
-    return Call([y, x], lambda y, x: call(y, x, axis=axis), lambda y, x: torch.trapezoid(y, x, dim=axis), words(axis=axis))
+    return Call(
+        [y, x], lambda y, x: call(y, x, axis=axis), lambda y, x: torch.trapezoid(y, x, dim=axis), words(axis=axis)
+    )
 
 
 @entry("rot90", area=AREA)
@@ -225,7 +233,9 @@ def rot90(d):
     shape = d.shape(2, 4)
     k, axes = d.whole(-4, 5), plane(d, len(shape))
     call = ours("rot90")
-    return Call([d.normal(*shape)], lambda x: call(x, k=k, axes=axes), lambda x: torch.rot90(x, k, axes), words(k=k, axes=axes))
+    return Call(
+        [d.normal(*shape)], lambda x: call(x, k=k, axes=axes), lambda x: torch.rot90(x, k, axes), words(k=k, axes=axes)
+    )
 
 
 def stacked(name, theirs, low):

@@ -200,7 +200,9 @@ def lerp(d):
     if d.chance(0.3):
         weight = d.number(-1, 2)
         numbers = [d.normal(*a), d.normal(*b)]
-        return Call(numbers, lambda a, b: call(a, b, weight), lambda a, b: torch.lerp(a, b, weight), words(weight=weight))
+        return Call(
+            numbers, lambda a, b: call(a, b, weight), lambda a, b: torch.lerp(a, b, weight), words(weight=weight)
+        )
     return Call([d.normal(*a), d.normal(*b), d.uniform(-1, 2, *w)], call, torch.lerp)
 
 

@@ -1,7 +1,6 @@
 """Convolutions, pooling, and resampling of images and volumes."""
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 
 from .entry import Call, entry, ours, words
@@ -48,7 +47,10 @@ def transposed(name, theirs, rank, new=True):
         kernel, extent = ([d.whole(1, 3) for _ in range(rank)] for _ in range(2))
         stride, dilation = per_axis(d, rank, 1, 3), per_axis(d, rank, 1, 2)
         # What is cut off at the sides leaves something.
-        sizes = [(n - 1) * s + r * (k - 1) + 1 for n, s, r, k in zip(extent, each(stride, rank), each(dilation, rank), kernel)]
+        sizes = [
+            (n - 1) * s + r * (k - 1) + 1
+            for n, s, r, k in zip(extent, each(stride, rank), each(dilation, rank), kernel)
+        ]
         padding = [d.whole(0, min(2, (n - 1) // 2)) for n in sizes]
         more = [d.whole(0, max(s, r) - 1) for s, r in zip(each(stride, rank), each(dilation, rank))]
         options = {"stride": stride, "padding": padding, "output_padding": more, "groups": groups, "dilation": dilation}
@@ -188,11 +190,10 @@ def grid_sample(d):
     n, out = d.whole(1, 2), [d.whole(1, 3) for _ in range(2)]
     # Places between pixels, away from whole and half ones, where the function has its kinks; some outside.
     places = [
-        d.whole_numbers(-2, size, n, *out) + d.pick(0, 0.5) + d.uniform(0.08, 0.42, n, *out) for size in reversed(extent)
+        d.whole_numbers(-2, size, n, *out) + d.pick(0, 0.5) + d.uniform(0.08, 0.42, n, *out)
+        for size in reversed(extent)
     ]
-    scaled = [
-        2 * p / (size - 1) - 1 if align else (2 * p + 1) / size - 1 for p, size in zip(places, reversed(extent))
-    ]
+    scaled = [2 * p / (size - 1) - 1 if align else (2 * p + 1) / size - 1 for p, size in zip(places, reversed(extent))]
     x, grid = d.normal(n, d.whole(1, 2), *extent), np.stack(scaled, -1)
     options = {"mode": mode, "padding_mode": padding, "align_corners": align}
     call = ours("grid_sample")
@@ -203,8 +204,15 @@ def grid_sample(d):
 
 @entry("unfold", area=AREA)
 def unfold(d):
-    kernel, dilation, padding, stride = ([d.whole(1, 2) for _ in range(2)], per_axis(d, 2, 1, 2), per_axis(d, 2, 0, 2), per_axis(d, 2, 1, 2))
-    extent = [max(1, r * (k - 1) + 1 - 2 * p) + d.whole(0, 3) for k, r, p in zip(kernel, each(dilation, 2), each(padding, 2))]
+    kernel, dilation, padding, stride = (
+        [d.whole(1, 2) for _ in range(2)],
+        per_axis(d, 2, 1, 2),
+        per_axis(d, 2, 0, 2),
+        per_axis(d, 2, 1, 2),
+    )
+    extent = [
+        max(1, r * (k - 1) + 1 - 2 * p) + d.whole(0, 3) for k, r, p in zip(kernel, each(dilation, 2), each(padding, 2))
+    ]
     options = {"kernel_size": kernel, "dilation": dilation, "padding": padding, "stride": stride}
     x, call = d.normal(d.whole(1, 2), d.whole(1, 3), *extent), ours("unfold")
     return Call([x], lambda x: call(x, **options), lambda x: F.unfold(x, **options), words(**options))
@@ -212,8 +220,15 @@ def unfold(d):
 
 @entry("fold", area=AREA)
 def fold(d):
-    kernel, dilation, padding, stride = ([d.whole(1, 2) for _ in range(2)], per_axis(d, 2, 1, 2), per_axis(d, 2, 0, 1), per_axis(d, 2, 1, 2))
-    extent = [max(1, r * (k - 1) + 1 - 2 * p) + d.whole(0, 3) for k, r, p in zip(kernel, each(dilation, 2), each(padding, 2))]
+    kernel, dilation, padding, stride = (
+        [d.whole(1, 2) for _ in range(2)],
+        per_axis(d, 2, 1, 2),
+        per_axis(d, 2, 0, 1),
+        per_axis(d, 2, 1, 2),
+    )
+    extent = [
+        max(1, r * (k - 1) + 1 - 2 * p) + d.whole(0, 3) for k, r, p in zip(kernel, each(dilation, 2), each(padding, 2))
+    ]
     blocks = 1
     for n, k, r, p, s in zip(extent, kernel, each(dilation, 2), each(padding, 2), each(stride, 2)):
         blocks *= (n + 2 * p - r * (k - 1) - 1) // s + 1
@@ -226,7 +241,10 @@ def fold(d):
 @entry("pixel_shuffle", area=AREA)
 def pixel_shuffle(d):
     r = d.whole(1, 3)
-    x, call = d.normal(*d.shape(0, 2, 2, empty=0.0), d.whole(1, 2) * r * r, d.whole(1, 3), d.whole(1, 3)), ours("pixel_shuffle")
+    x, call = (
+        d.normal(*d.shape(0, 2, 2, empty=0.0), d.whole(1, 2) * r * r, d.whole(1, 3), d.whole(1, 3)),
+        ours("pixel_shuffle"),
+    )
     return Call([x], lambda x: call(x, r), lambda x: F.pixel_shuffle(x, r), words(upscale_factor=r))
 
 
@@ -243,7 +261,9 @@ def pad(d):
     mode = d.pick("constant", "reflect", "reflect", "replicate", "circular")
     rank = d.whole(1, 2)
     extent = [d.whole(2, 4) for _ in range(rank)]
-    most = {"constant": lambda n: 3, "replicate": lambda n: 3, "reflect": lambda n: n - 1, "circular": lambda n: n}[mode]
+    most = {"constant": lambda n: 3, "replicate": lambda n: 3, "reflect": lambda n: n - 1, "circular": lambda n: n}[
+        mode
+    ]
     pairs = [(d.whole(0, most(n)), d.whole(0, most(n))) for n in extent]
     x = d.normal(d.whole(1, 2), d.whole(1, 2), *extent)
     flat = [n for pair in reversed(pairs) for n in pair]
