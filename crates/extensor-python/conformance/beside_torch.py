@@ -30,6 +30,7 @@ class Outcome:
     worst: dict = field(default_factory=dict)
     failures: list = field(default_factory=list)
     missing: dict = field(default_factory=dict)
+    instead: dict = field(default_factory=dict)
 
 
 def calls_of(options):
@@ -69,7 +70,8 @@ def compare(name, options):
                 break
         if set(outcome.missing) == {name} and outcome.calls >= 5:
             break
-    outcome.worst, outcome.seconds = judged.worst, time.perf_counter() - started
+    outcome.worst, outcome.instead = judged.worst, dict(judged.instead)
+    outcome.seconds = time.perf_counter() - started
     return outcome
 
 
@@ -80,6 +82,8 @@ def told(outcome, options):
     parts = ", ".join(f"{kind} {part:.2g}" for kind, part in outcome.worst.items())
     verdict = "ok" if not outcome.failures else f"FAILED {len(outcome.failures)}"
     line = f"{outcome.name:34} {verdict:9} {outcome.agreed:5}/{outcome.calls} calls  {outcome.seconds:6.1f} s  {parts}"
+    for what, count in outcome.instead.items():
+        line += f"\n    PyTorch's {what} ({count} calls)"
     for what, count in sorted(outcome.missing.items()):
         line += f"\n    missing {what} ({count} calls)"
     for number, text, reason in outcome.failures[: options.show]:

@@ -83,15 +83,21 @@ def present(name):
 
 #: What a parameter may be called: the first is what entries say.
 SYNONYMS = [
-    ("axis", "axes", "dim", "dims"), ("keepdims", "keepdim"), ("k", "offset", "diagonal"),
-    ("offset", "k", "diagonal"), ("ord", "p", "order"), ("p", "ord"), ("eps", "epsilon"), ("source", "src", "values", "value"),
-    ("index", "indices"), ("indices", "index"), ("reduce", "reduction", "mode"), ("n", "exponent", "power", "k"), ("upscale_factor", "factor"),
-    ("alpha", "negative_slope"), ("threshold", "lambd", "lambda_", "lam"), ("ceil_mode", "ceil"), ("reduction", "reduce"),
-    ("interpolation", "method", "mode"), ("log_target", "log_targets"), ("correction", "ddof"), ("key_value_groups", "groups"),
-    ("weight", "weights"), ("weights", "weight"), ("size", "output_size"), ("output_size", "size"), ("order", "n"),
-    ("upper", "side"), ("full_matrices", "full"), ("blank", "blank_index"), ("values", "source", "value", "src"),
-    ("batched_value", "value"), ("dilation", "dilations"), ("rtol", "rcond"), ("nan", "value"), ("descending", "largest"),
-]  # fmt: skip
+    ("axis", "axes", "dim", "dims"),
+    ("keepdims", "keepdim"),
+    ("k", "offset", "diagonal"),
+    ("ord", "p", "order"),
+    ("p", "ord"),
+    ("n", "order", "exponent", "k"),
+    ("eps", "epsilon"),
+    ("reduce", "reduction", "mode"),
+    ("threshold", "lambd", "lam"),
+    ("interpolation", "method"),
+    ("correction", "ddof"),
+    ("size", "output_size"),
+    ("output_size", "size"),
+    ("weights", "weight"),
+]
 
 
 def ours(*names):
