@@ -154,7 +154,7 @@ def main():
     absent = [o.name for o in all_of_them if not o.agreed and not o.failures]
     partly = [o.name for o in all_of_them if o.missing and o.name not in absent]
     print("\nNot compared, and why:")
-    for name, (what, reason) in conventions.LEFT_OUT:
+    for name, what, reason in conventions.LEFT_OUT:
         if name in names:
             print(f"  {name}: {what}: {reason}")
     calls = sum(o.agreed for o in all_of_them)

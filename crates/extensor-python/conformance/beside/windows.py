@@ -9,8 +9,13 @@ AREA = "windows"
 
 
 def per_axis(d, rank, low, high):
-    """One number for all axes, or one for each."""
-    return d.whole(low, high) if d.chance(0.5) else [d.whole(low, high) for _ in range(rank)]
+    """One number for all axes, or one for each; of one axis it is a number."""
+    return d.whole(low, high) if rank == 1 or d.chance(0.5) else [d.whole(low, high) for _ in range(rank)]
+
+
+def alone(values):
+    """The number itself, where there is one axis."""
+    return values[0] if len(values) == 1 else values
 
 
 def each(value, rank):
@@ -53,6 +58,7 @@ def transposed(name, theirs, rank, new=True):
         ]
         padding = [d.whole(0, min(2, (n - 1) // 2)) for n in sizes]
         more = [d.whole(0, max(s, r) - 1) for s, r in zip(each(stride, rank), each(dilation, rank))]
+        padding, more = alone(padding), alone(more)
         options = {"stride": stride, "padding": padding, "output_padding": more, "groups": groups, "dilation": dilation}
         channels, filters = d.whole(1, 2), d.whole(1, 2)
         x = d.normal(d.whole(1, 2), groups * channels, *extent)
@@ -72,11 +78,11 @@ def pooling(d, rank, dilated):
     kernel = per_axis(d, rank, 1, 3)
     stride = per_axis(d, rank, 1, 3) if d.chance(0.7) else None
     padding = [d.whole(0, k // 2) for k in each(kernel, rank)]
-    options = {"kernel_size": kernel, "stride": stride, "padding": padding}
+    options = {"kernel_size": kernel, "stride": stride, "padding": alone(padding)}
     dilation = [1] * rank
     if dilated and d.chance(0.5):
         dilation = [d.whole(1, 2) for _ in range(rank)]
-        options["dilation"] = dilation
+        options["dilation"] = alone(dilation)
     if d.chance(0.4):
         options["ceil_mode"] = True
     top = (6, 4, 3)[rank - 1]
