@@ -97,10 +97,16 @@ def stand_ins():
     return found
 
 
+#: What the operations return, in the stubs' words.
+RESULTS = {}
+
+
 def install():
     """Puts the stand-in in the package's place, and returns the entries."""
     package = types.ModuleType("extensor")
-    operations = {name: StandIn(name, names, tensors) for name, (names, tensors, _) in stand_ins().items()}
+    operations = {}
+    for name, (names, tensors, result) in stand_ins().items():
+        operations[name], RESULTS[name] = StandIn(name, names, tensors), result
     package.ops = types.SimpleNamespace(**operations)
     sys.modules["extensor"] = package
     sys.path.insert(0, str(PYTHON / "conformance"))
@@ -121,8 +127,9 @@ def case(entry, d, judge):
         raise LeftOut("inputs that are not handed on")
     inputs = [torch.from_numpy(np.array(x)) for x in call.inputs]
     outputs = judge.several(call.theirs(*inputs))
-    if len(outputs) != 1:
+    if len(outputs) != 1 and RESULTS[written.name] != "Tensor":
         raise LeftOut("several results")
+    # What comes beside one result is where it was found: no part of a case.
     out = outputs[0]
     arrays = [*call.inputs, out.numpy()]
     if sum(x.size for x in arrays) > MOST_NUMBERS:

@@ -1,6 +1,8 @@
 """What is not compared, and why: the entry, what is drawn around, the reason."""
 
 LEFT_OUT = [
+    ("einsum", "an ellipsis that the result lacks", "PyTorch adds over its axes; NumPy and ours refuse"),
+    ("embedding", "a padding_idx counted from the end", "ours is the number of a row"),
     ("qr", "signs of the columns of Q and rows of R", "R's diagonal may have any signs; both sides make it positive"),
     ("svd", "signs of singular vectors", "outer products of them are compared; singular values are drawn apart"),
     ("eigh", "signs of eigenvectors", "outer products of them are compared; eigenvalues are drawn apart"),
@@ -14,7 +16,7 @@ LEFT_OUT = [
     ("det_of_singular", "second derivatives at singular matrices", "PyTorch's divide by the singular value 0"),
     ("matrix_norm", "equal singular values, equal row sums", "kinks"),
     ("cdist", "equal points", "a kink: PyTorch's gradient there is 0"),
-    ("median", "an even count", "PyTorch takes the lower of the middle two, NumPy and quantile(0.5) their mean"),
+    ("median", "PyTorch's median of an even number", "it is the lower of the two in the middle; ours is their mean"),
     ("fmax", "ties", "maximum's half and half (rule 7); PyTorch gives all to the first in fmax"),
     ("fmin", "ties", "as fmax"),
     ("topk", "ties", "which of equal numbers is chosen is nobody's promise"),

@@ -97,6 +97,7 @@ SYNONYMS = [
     ("size", "output_size"),
     ("output_size", "size"),
     ("weights", "weight"),
+    ("unitriangular", "unit_diagonal"),
 ]
 
 
@@ -108,6 +109,21 @@ def ours(*names):
             function = present(name)
             if function is not None:
                 return function(*args, **fitted(name, function, kwargs))
+        raise Missing(names[0])
+
+    return call
+
+
+def with_indices(*names):
+    """The same, with what an operation finds beside its result: which element each is."""
+
+    def call(*args, **kwargs):
+        for name in names:
+            function = present(name)
+            if function is not None:
+                info = getattr(function, "info", {})
+                both = function.with_auxiliary if info.get("auxiliary") else function
+                return both(*args, **fitted(name, function, kwargs))
         raise Missing(names[0])
 
     return call

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from .entry import Call, entry, ours, words
+from .entry import Call, entry, ours, with_indices, words
 
 AREA = "indexing"
 
@@ -148,7 +148,7 @@ def put_along_axis(d):
 def topk(d):
     shape, axis = line(d)
     k, largest = d.whole(0 if d.chance(0.1) else 1, shape[axis]), d.chance(0.7)
-    call = ours("topk")
+    call = with_indices("topk")
     mine = lambda x: call(x, k, axis=axis, largest=False if not largest else None)  # noqa: E731
     return Call(
         [d.apart(*shape)],
@@ -162,7 +162,7 @@ def topk(d):
 def kthvalue(d):
     shape, axis = line(d)
     k, keep = d.whole(1, shape[axis]), d.chance(0.3)
-    call = ours("kthvalue")
+    call = with_indices("kthvalue")
     mine = lambda x: call(x, k, axis=axis, keepdims=keep or None)  # noqa: E731
     return Call(
         [d.apart(*shape)], mine, lambda x: tuple(torch.kthvalue(x, k, axis, keep)), words(k=k, axis=axis, keepdims=keep)
@@ -176,13 +176,18 @@ def first(found):
 
 @entry("median", area=AREA)
 def median(d):
-    """Of an odd number: of an even one PyTorch takes the lower of the two in the middle, NumPy their mean."""
+    """Of an even number of elements the mean of the two in the middle: what PyTorch calls quantile(0.5)."""
     shape, axis = line(d)
-    shape[axis] = d.pick(1, 3, 5)
     keep = d.chance(0.3)
     call = ours("median")
     mine = lambda x: first(call(x, axis=axis, keepdims=keep or None))  # noqa: E731
-    return Call([d.apart(*shape)], mine, lambda x: torch.median(x, axis, keep)[0], words(axis=axis, keepdims=keep))
+
+    def theirs(x):
+        if shape[axis] % 2:
+            return torch.median(x, axis, keep)[0]
+        return torch.quantile(x, 0.5, axis, keep, interpolation="midpoint")
+
+    return Call([d.apart(*shape)], mine, theirs, words(axis=axis, keepdims=keep))
 
 
 @entry("quantile", area=AREA)
@@ -198,6 +203,23 @@ def quantile(d):
     mine = lambda x: call(x, q, axis=axis, keepdims=keep or None, interpolation=how if how != "linear" else None)  # noqa: E731
     theirs = lambda x: torch.quantile(x, q, axis, keep, interpolation=how)  # noqa: E731
     return Call([d.apart(*shape)], mine, theirs, words(q=q, axis=axis, keepdims=keep, interpolation=how))
+
+
+def nan_quantile(name, theirs):
+    @entry(name, area=AREA)
+    def draw(d):
+        shape, axis = line(d)
+        q = 0.5 if name == "nanmedian" else d.number(0, 1)
+        whole = d.apart(*shape)
+        x = d.among(whole, [np.nan], 0.3)
+        x = np.where(np.isnan(x).all(axis, keepdims=True), whole, x)
+        call = ours(name)
+        mine = lambda x: call(x, axis=axis) if name == "nanmedian" else call(x, q, axis=axis)  # noqa: E731
+        return Call([x], mine, lambda x: theirs(x, q, axis), words(q=q, axis=axis))
+
+
+nan_quantile("nanquantile", torch.nanquantile)
+nan_quantile("nanmedian", lambda x, q, axis: torch.nanquantile(x, q, axis, interpolation="midpoint"))
 
 
 @entry("quantile_of_several", "quantile", area=AREA)
@@ -219,7 +241,7 @@ def running(name, theirs):
     @entry(name, area=AREA)
     def draw(d):
         shape, axis = line(d)
-        call = ours(name)
+        call = with_indices(name)
         return Call([d.apart(*shape)], lambda x: call(x, axis=axis), lambda x: tuple(theirs(x, axis)), words(axis=axis))
 
 

@@ -182,6 +182,20 @@ def cosine_embedding_loss(d):
     return Call(arrays, mine, theirs, words(margin=margin, reduction=how), moving=(0, 1))
 
 
+@entry("margin_ranking_loss", area=AREA)
+def margin_ranking_loss(d):
+    shape, margin, how = d.shape(0, 3, empty=0.0), d.pick(0.0, d.number(-0.5, 1)), reduction(d)
+    arrays = off_the_hinge(
+        lambda: [d.normal(*shape), d.normal(*shape), d.signed(1, 1, *shape)],
+        lambda a, b, t: [a, b, t],
+        lambda a, b, t: [margin - t * (a - b)],
+    )
+    call = ours("margin_ranking_loss")
+    mine = lambda a, b, t: call(a, b, t, margin=margin or None, reduction=how)  # noqa: E731
+    theirs = lambda a, b, t: F.margin_ranking_loss(a, b, t, margin=margin, reduction=how)  # noqa: E731
+    return Call(arrays, mine, theirs, words(margin=margin, reduction=how), moving=(0, 1))
+
+
 @entry("gaussian_nll_loss", area=AREA)
 def gaussian_nll_loss(d):
     shape, full, how = d.shape(1, 3, empty=0.0), d.chance(), reduction(d)
@@ -283,9 +297,9 @@ def attention_against_pytorch(d):
 @entry("embedding", area=AREA)
 def embedding(d):
     rows, width = d.whole(2, 5), d.whole(1, 3)
-    padding = d.pick(None, d.whole(0, rows - 1), -1)
+    padding = d.pick(None, d.whole(0, rows - 1))
     index = d.whole_numbers(0, rows - 1, *d.shape())
-    call = ours("embedding")
+    call = ours("embedding") if padding is None else ours("embedding_with_padding", "embedding")
     mine = lambda w, i: call(w, i, padding_idx=padding)  # noqa: E731
     return Call(
         [d.normal(rows, width), index], mine, lambda w, i: F.embedding(i, w, padding), words(padding_idx=padding)

@@ -132,7 +132,7 @@ def solve(d):
     return Call([a, b], ours("solve"), T.solve)
 
 
-@entry("solve_triangular", "triangular_solve", area=AREA)
+@entry("solve_triangular", area=AREA)
 def solve_triangular(d):
     n, batch = d.size(), d.batch()
     upper, unit, left = d.chance(), d.chance(0.3), d.chance(0.7)
@@ -140,7 +140,7 @@ def solve_triangular(d):
     a = a + np.eye(n) * np.where(np.diagonal(a, axis1=-2, axis2=-1) >= 0, 1.5, -1.5)[..., None, :]
     k = d.whole(1, 3)
     b = d.normal(*batch, *((n, k) if left else (k, n)))
-    call = ours("solve_triangular", "triangular_solve")
+    call = ours("solve_triangular")
 
     def mine(a, b):
         more = {"unitriangular": True} if unit else {}

@@ -23,7 +23,9 @@ def equation(d):
         labels = [str(letters[d.whole(0, len(letters) - 1)]) for _ in range(d.whole(0, most))]
         if not d.chance(0.3):
             labels = list(dict.fromkeys(labels))
-        shape = [sizes[label] for label in labels]
+        # An axis of size 1 broadcasts to those of its name in other operands.
+        lone = {label for label in labels if d.chance(0.04)}
+        shape = [1 if label in lone else sizes[label] for label in labels]
         if dots and d.chance(0.7):
             at = d.whole(0, len(labels))
             part = batch[d.whole(0, len(batch)) :]
@@ -36,7 +38,7 @@ def equation(d):
     used = sorted({c for c in text if c.isalpha()})
     if d.chance(0.65):
         kept = [used[i] for i in d.random.permutation(len(used))[: d.whole(0, min(len(used), 4))]]
-        if "..." in text and d.chance(0.9):
+        if "..." in text:
             at = d.whole(0, len(kept))
             kept = [*kept[:at], "...", *kept[at:]]
         text += "->" + "".join(kept)
@@ -239,13 +241,15 @@ def rot90(d):
 
 
 def stacked(name, theirs, low):
-    """Functions of a list of tensors."""
+    """Functions of a list of tensors, of which the sizes along one axis may differ."""
 
     @entry(name, area=AREA)
     def draw(d):
         shape = list(d.shape(low, 3))
         shapes = [list(shape) for _ in range(d.whole(1, 3))]
-        along = (0 if name == "vstack" else 1) if len(shape) > 1 else (0 if name == "hstack" else None)
+        along = {"vstack": 0, "dstack": 2}.get(name, 1)
+        if len(shape) <= along:
+            along = 0 if name == "hstack" and shape else None
         if along is not None and shape:
             for s in shapes:
                 s[along] = d.whole(0, 3)
@@ -256,6 +260,8 @@ def stacked(name, theirs, low):
 
 stacked("vstack", torch.vstack, 0)
 stacked("hstack", torch.hstack, 0)
+stacked("dstack", torch.dstack, 0)
+stacked("column_stack", torch.column_stack, 0)
 
 
 @entry("cov", area=AREA)

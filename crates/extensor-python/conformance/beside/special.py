@@ -105,6 +105,7 @@ def with_zeros(d, a, b):
 
 
 pair("xlogy", torch.xlogy, with_zeros)
+pair("xlog1py", torch.special.xlog1py, with_zeros)
 
 
 def parted(d, a, b):

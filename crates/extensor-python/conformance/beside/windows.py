@@ -3,7 +3,7 @@
 import numpy as np
 import torch.nn.functional as F
 
-from .entry import Call, entry, ours, words
+from .entry import Call, entry, ours, with_indices, words
 
 AREA = "windows"
 
@@ -117,18 +117,18 @@ def maxpool2d_ties(d):
     return Call([x], lambda x: call(x, **options), lambda x: F.max_pool2d(x, **options), words(**options), order=1)
 
 
-def with_indices(name, theirs, rank):
-    @entry(name, area=AREA)
+def maximum_and_place(name, theirs, rank):
+    @entry(f"{name}_with_indices", name, area=AREA)
     def draw(d):
         options, shape = pooling(d, rank, True)
-        call = ours(name)
+        call = with_indices(f"{name}_with_indices", name)
         mine = lambda x: call(x, **options)  # noqa: E731
         return Call([d.apart(*shape)], mine, lambda x: theirs(x, return_indices=True, **options), words(**options))
 
 
-with_indices("maxpool1d_with_indices", F.max_pool1d, 1)
-with_indices("maxpool2d_with_indices", F.max_pool2d, 2)
-with_indices("maxpool3d_with_indices", F.max_pool3d, 3)
+maximum_and_place("maxpool1d", F.max_pool1d, 1)
+maximum_and_place("maxpool2d", F.max_pool2d, 2)
+maximum_and_place("maxpool3d", F.max_pool3d, 3)
 
 
 def average(name, theirs, rank, new=True):
@@ -160,8 +160,10 @@ def adaptive(name, theirs, rank, new=True):
 
 adaptive("adaptive_avgpool2d", F.adaptive_avg_pool2d, 2, new=False)
 adaptive("adaptive_avgpool1d", F.adaptive_avg_pool1d, 1)
+adaptive("adaptive_avgpool3d", F.adaptive_avg_pool3d, 3)
 adaptive("adaptive_maxpool1d", F.adaptive_max_pool1d, 1)
 adaptive("adaptive_maxpool2d", F.adaptive_max_pool2d, 2)
+adaptive("adaptive_maxpool3d", F.adaptive_max_pool3d, 3)
 
 
 @entry("interpolate", area=AREA)
