@@ -248,7 +248,7 @@ def stacked(name, theirs, low):
         shape = list(d.shape(low, 3))
         shapes = [list(shape) for _ in range(d.whole(1, 3))]
         along = {"vstack": 0, "dstack": 2}.get(name, 1)
-        if len(shape) <= along:
+        if len(shape) < (3 if name == "dstack" else 2):
             along = 0 if name == "hstack" and shape else None
         if along is not None and shape:
             for s in shapes:
