@@ -1,7 +1,8 @@
 """`extensor.vmap` beside `torch.func.vmap`, over a random selection of the calls of all entries.
 
-A tensor that is mapped is a few of the same, each a little larger than the last, stacked along any axis; values and the
-gradients of the whole are compared. Where PyTorch cannot map a function, its answers for each are stacked.
+A tensor that is mapped is a few of the same, each a little larger than the last, stacked along any axis; values, the
+gradient of the whole, and the mapped gradients of each are compared. Where PyTorch cannot map a function, its answers
+for each are stacked.
 """
 
 import numpy as np
@@ -72,6 +73,34 @@ def compare(judged, function, call, d):
     found = pullback(tuple(ex.asarray(w) for w in weights.values()))
     for y, exact in zip(found, grads, strict=True):
         judged.close("reverse", y, exact, wide)
+    gradients(judged, function, call, ours, leaves, places, count, d)
+
+
+def gradients(judged, function, call, ours, leaves, places, count, d):
+    """The gradient of each example, mapped: `vmap` of a gradient."""
+    one = [judging.several(call.theirs(*example(leaves, places, k))) for k in range(count)]
+    floats = [i for i, y in enumerate(one[0]) if y.is_floating_point()]
+    weights = {i: d.normal(*one[0][i].shape) for i in floats}
+    want = []
+    for k in range(count):
+        moving = [x.detach().clone() for x in example(leaves, places, k)]
+        moving = [x.requires_grad_() if i in call.moving else x for i, x in enumerate(moving)]
+        found = judging.several(call.theirs(*moving))
+        total = sum((found[i] * torch.from_numpy(w)).sum() for i, w in weights.items())
+        inputs = [moving[i] for i in call.moving]
+        want.append(torch.autograd.grad(total, inputs, allow_unused=True, materialize_grads=True))
+    cotangents = {i: ex.asarray(w) for i, w in weights.items()}
+
+    def weighted(*xs):
+        found = judging.several(call.ours(*xs))
+        terms = [ex.sum(found[i] * w) for i, w in cotangents.items()]
+        return sum(terms[1:], terms[0])
+
+    got = function(ex.grad(weighted, argnums=tuple(call.moving)), in_axes=tuple(places))(*ours)
+    exact = [torch.stack(parts) for parts in zip(*want)]
+    scale = judging.magnitude([*call.inputs, *map(judging.array, exact), *weights.values()])
+    for y, z in zip(got, exact, strict=True):
+        judged.close("gradients of each", y, z, scale)
 
 
 def stacked(call, count, d):
@@ -80,22 +109,27 @@ def stacked(call, count, d):
     chosen = [d.chance(0.7) for _ in call.inputs]
     if not any(chosen[i] for i in call.moving):
         chosen[d.pick(*call.moving)] = True
-    for x, several in zip(call.inputs, chosen):
+    for i, (x, several) in enumerate(zip(call.inputs, chosen)):
         if not several:
             arrays.append(np.array(x))
             places.append(None)
             continue
         axis = d.whole(0, x.ndim)
-        parts = [x * (1 + 0.002 * k) if x.dtype == np.float64 else x for k in range(count)]
+        # What is not differentiated by (targets of a loss) may have to be what it is.
+        parts = [x * (1 + 0.002 * k) if i in call.moving else x for k in range(count)]
         arrays.append(np.ascontiguousarray(np.stack(parts, axis)))
         places.append(axis)
     return arrays, places
+
+
+def example(leaves, places, k):
+    """PyTorch's arguments for one example."""
+    return [x if axis is None else x.select(axis, k) for x, axis in zip(leaves, places)]
 
 
 def each(call, leaves, places, count):
     """PyTorch's answers one by one, stacked."""
     found = []
     for k in range(count):
-        one = [x if axis is None else x.select(axis, k) for x, axis in zip(leaves, places)]
-        found.append(judging.several(call.theirs(*one)))
+        found.append(judging.several(call.theirs(*example(leaves, places, k))))
     return [torch.stack(parts) for parts in zip(*found)]
