@@ -23,6 +23,7 @@ LEFT_OUT = [
     ("cummax", "ties", "PyTorch's index is the last of equal numbers; a convention"),
     ("cummin", "ties", "as cummax"),
     ("scatter", "repeated indices", "which of several wins is nobody's promise in PyTorch"),
+    ("masked_fill", "a tensor for the value", "where(mask, value, x) is that"),
     ("index_put", "repeated indices without accumulate", "as scatter"),
     ("sinc", "second derivatives at 0", "PyTorch's is 0 there, the true one is -π²/3"),
     ("i0", "second derivatives at 0", "PyTorch's are those of formulas that divide by x"),
@@ -33,7 +34,7 @@ LEFT_OUT = [
     ("cbrt", "derivatives at 0", "infinite; PyTorch has no cbrt: sign(x)·|x|^(1/3) stands for it"),
     ("softplus", "beta·x beyond 14", "PyTorch's softplus is a straight line from 20 on"),
     ("grid_sample", "places on pixels and half-way between", "kinks of the interpolation, jumps of nearest"),
-    ("interpolate", "a scale factor kept for coordinates", "a size is given; whole factors say the same"),
+    ("interpolate", "scale factors that are not whole", "PyTorch computes places with the factor, not with the sizes it makes"),
     ("cross_entropy", "nothing but ignored targets", "the mean of none"),
     (
         "ctc_loss",

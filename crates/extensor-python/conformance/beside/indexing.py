@@ -87,7 +87,7 @@ def index_put(d):
     call = ours("index_put")
 
     def mine(x, v, *indices):
-        return call(x, list(indices), v, accumulate=True if add else None)
+        return call(x, list(indices), v, reduce="sum" if add else None)
 
     theirs = lambda x, v, *indices: torch.index_put(x, indices, v, accumulate=add)  # noqa: E731
     return Call([d.normal(*shape), values, *indices], mine, theirs, words(accumulate=add), mapped=False)
@@ -98,9 +98,6 @@ def masked_fill(d):
     shape, cut = d.broadcast(2)
     value = d.pick(0.0, d.number(-5, 5), float("-inf"))
     call = ours("masked_fill")
-    if d.chance(0.3):
-        arrays = [d.normal(*shape), d.mask(*cut), d.normal()]
-        return Call(arrays, call, lambda x, m, v: torch.masked_fill(*torch.broadcast_tensors(x, m), v), "a tensor")
     theirs = lambda x, m: torch.masked_fill(*torch.broadcast_tensors(x, m), value)  # noqa: E731
     return Call([d.normal(*shape), d.mask(*cut)], lambda x, m: call(x, m, value), theirs, words(value=value))
 
@@ -336,4 +333,4 @@ def bincount_weighted(d):
     def theirs(i, w):
         return torch.zeros(max(int(i.max()) + 1, least), dtype=w.dtype).index_add(0, i, w)
 
-    return Call(arrays, mine, theirs, words(minlength=least), mapped=False, order=0)
+    return Call(arrays, mine, theirs, words(minlength=least), mapped=False)

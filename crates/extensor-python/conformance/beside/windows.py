@@ -168,26 +168,16 @@ adaptive("adaptive_maxpool3d", F.adaptive_max_pool3d, 3)
 
 @entry("interpolate", area=AREA)
 def interpolate(d):
-    mode = d.pick("nearest", "nearest", "linear", "bilinear", "bilinear", "bicubic", "bicubic", "trilinear")
+    mode = d.pick("nearest", "nearest-exact", "linear", "bilinear", "bilinear", "bicubic", "bicubic", "trilinear")
     rank = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}.get(mode) or d.pick(1, 2, 2, 3)
     extent, size = ([d.whole(1, 5) for _ in range(rank)] for _ in range(2))
-    align = None if mode == "nearest" else d.chance()
+    align = None if mode.startswith("nearest") else d.chance()
     x = d.normal(d.whole(1, 2), d.whole(1, 2), *extent)
     call = ours("interpolate")
-    if d.chance(0.2):
-        factor = d.pick(2, 3)
-        size, given = None, {"scale_factor": [float(factor)] * rank}
-    else:
-        given = {"size": size}
-    options = words(**given, mode=mode, align_corners=align)
-
-    def mine(x):
-        # The size that a factor makes is ours to say: a whole factor says the same.
-        sizes = size or [n * factor for n in extent]
-        return call(x, size=sizes, mode=mode, align_corners=align or None)
-
+    given = {"scale_factor": float(d.whole(1, 3))} if d.chance(0.2) else {"size": size}
+    mine = lambda x: call(x, mode=mode, align_corners=align or None, **given)  # noqa: E731
     theirs = lambda x: F.interpolate(x, mode=mode, align_corners=align, **given)  # noqa: E731
-    return Call([x], mine, theirs, options)
+    return Call([x], mine, theirs, words(**given, mode=mode, align_corners=align))
 
 
 @entry("grid_sample", area=AREA)
