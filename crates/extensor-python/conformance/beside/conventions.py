@@ -34,7 +34,7 @@ LEFT_OUT = [
     ("cbrt", "derivatives at 0", "infinite; PyTorch has no cbrt: sign(x)·|x|^(1/3) stands for it"),
     ("softplus", "beta·x beyond 14", "PyTorch's softplus is a straight line from 20 on"),
     ("grid_sample", "places on pixels and half-way between", "kinks of the interpolation, jumps of nearest"),
-    ("interpolate", "scale factors that are not whole", "PyTorch computes places with the factor, not with the sizes it makes"),
+    ("interpolate", "scale factors that are not whole", "PyTorch computes places with the factor, not the sizes"),
     ("cross_entropy", "nothing but ignored targets", "the mean of none"),
     (
         "ctc_loss",
