@@ -42,6 +42,7 @@ LEFT_OUT = [
         "PyTorch's contains the softmax's; log_softmax is within both sides",
     ),
     ("ctc_loss", "targets without a path, unless zero_infinity", "infinite"),
+    ("attention_broadcast", "keys with fewer axes than queries", "ours have an axis of size 1 instead"),
     ("attention_mask", "queries that may look at nothing", "NaN in PyTorch's formula, 0 elsewhere"),
     ("attention_mask", "the gradient by a mask that holds -inf", "the weights are 0 there"),
     ("nanmean", "lines of NaN alone", "the mean of none"),

@@ -238,7 +238,7 @@ def attention(name, kind):
         if kind == "grouped":
             groups = d.pick(2, 3)
         elif kind == "broadcast":
-            of_keys = d.pick((1, heads), (n, 1), (heads,), (1,), ())
+            of_keys = d.pick((1, heads), (n, 1), (1, 1))
         else:
             shape = (n, heads, queries, keys)
             cut = d.pick(shape, shape[2:], (1, 1, queries, keys), (n, 1, 1, keys))
@@ -251,8 +251,7 @@ def attention(name, kind):
         call = ours("scaled_dot_product_attention")
 
         def mine(q, k, v, mask=None):
-            options = {"enable_gqa": True} if kind == "grouped" else {}
-            return call(q, k, v, mask=mask, causal=causal or None, scale=scale, **options)
+            return call(q, k, v, mask=mask, causal=causal or None, scale=scale)
 
         def theirs(q, k, v, mask=None):
             if groups > 1:
@@ -286,7 +285,7 @@ def attention_against_pytorch(d):
     if masked:
         arrays.append(d.normal(n, heads * groups, queries, keys))
     call = ours("scaled_dot_product_attention")
-    mine = lambda q, k, v, m=None: call(q, k, v, mask=m, enable_gqa=True if groups > 1 else None)  # noqa: E731
+    mine = lambda q, k, v, m=None: call(q, k, v, mask=m)  # noqa: E731
 
     def theirs(q, k, v, m=None):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=m, enable_gqa=groups > 1)
