@@ -78,7 +78,8 @@ pub fn signature<'py>(
     keys: &Bound<'py, PyList>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     for key in keys.iter() {
-        if key.cast::<PyKey>()?.get().0.is_recorded() {
+        let key = key.cast::<PyKey>()?.get().0;
+        if key.is_recorded() || key.is_mapped() {
             return Ok(None);
         }
     }

@@ -94,7 +94,7 @@ pub fn value(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Value> {
     }
     if let Ok(tensor) = object.cast::<PyTensor>() {
         let x = &tensor.get().0;
-        if x.is_traced() {
+        if x.is_traced() && !x.is_mapped() {
             return Err(PyTypeError::new_err(format!(
                 "{name} is a parameter, by which nothing is differentiated, and the tensor is being; if that is meant, write stop_gradient first"
             )));

@@ -227,8 +227,9 @@ impl Tensor {
         x
     }
 
-    /// Whether the tensor is an example of a batch, at any level.
-    pub(crate) fn is_mapped(&self) -> bool {
+    /// Whether the tensor stands for every example of a batch, at any level: under
+    /// [`vmap`](crate::autodiff::vmap).
+    pub fn is_mapped(&self) -> bool {
         let mut x = self;
         while let Some(traced) = x.traced() {
             if traced.is_batch() {

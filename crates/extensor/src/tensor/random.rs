@@ -123,8 +123,9 @@ impl Key {
         })
     }
 
-    /// Whether the key is another one for each example of a batch.
-    pub(crate) fn is_mapped(self) -> bool {
+    /// Whether the key is another one for each example of a batch, as in an argument under
+    /// [`vmap`](crate::autodiff::vmap).
+    pub fn is_mapped(self) -> bool {
         self.recording == MAPPED
     }
 
