@@ -46,7 +46,7 @@ pub struct EinsumPath {
 /// assert_eq!(path.steps[0].terms, [1, 2]);
 /// assert_eq!(path.steps[0].equation, "jk,kl->jl");
 /// assert_eq!(path.steps[1].equation, "ij,jl->il");
-/// assert_eq!((path.products, path.at_once), (1200.0, 60_000.0));
+/// assert_eq!((path.products, path.at_once), (1200.0, 120_000.0));
 /// # Ok::<(), extensor::Error>(())
 /// ```
 pub fn einsum_path(equation: &str, tensors: &[impl Borrow<Tensor>]) -> Result<EinsumPath> {
