@@ -34,6 +34,11 @@ LEFT_OUT = [
     ("cbrt", "derivatives at 0", "infinite; PyTorch has no cbrt: sign(x)·|x|^(1/3) stands for it"),
     ("softplus", "beta·x beyond 14", "PyTorch's softplus is a straight line from 20 on"),
     ("grid_sample", "places on pixels and half-way between", "kinks of the interpolation, jumps of nearest"),
+    *[
+        (f"maxpool{n}d{more}", "windows of padding alone", "PyTorch's gradient writes outside of its memory there")
+        for n in (1, 2, 3)
+        for more in ("", "_with_indices")
+    ],
     ("interpolate", "scale factors that are not whole", "PyTorch computes places with the factor, not the sizes"),
     ("cross_entropy", "nothing but ignored targets", "the mean of none"),
     (

@@ -74,23 +74,32 @@ transposed("conv_transpose3d", F.conv_transpose3d, 3)
 
 
 def pooling(d, rank, dilated):
-    """Windows that fit: their options and an extent."""
-    kernel = per_axis(d, rank, 1, 3)
-    stride = per_axis(d, rank, 1, 3) if d.chance(0.7) else None
-    padding = [d.whole(0, k // 2) for k in each(kernel, rank)]
-    options = {"kernel_size": kernel, "stride": stride, "padding": alone(padding)}
-    dilation = [1] * rank
-    if dilated and d.chance(0.5):
-        dilation = [d.whole(1, 2) for _ in range(rank)]
-        options["dilation"] = alone(dilation)
-    if d.chance(0.4):
-        options["ceil_mode"] = True
-    top = (6, 4, 3)[rank - 1]
-    extent = [
-        max(1 if dilated else k, r * (k - 1) + 1 - 2 * p) + d.whole(0, top)
-        for k, p, r in zip(each(kernel, rank), padding, dilation)
-    ]
-    return options, (d.whole(1, 2), d.whole(1, 2), *extent)
+    """Windows that fit, each with an element in it: their options and an extent."""
+    while True:
+        kernel = per_axis(d, rank, 1, 3)
+        stride = per_axis(d, rank, 1, 3) if d.chance(0.7) else None
+        padding = [d.whole(0, k // 2) for k in each(kernel, rank)]
+        options = {"kernel_size": kernel, "stride": stride, "padding": alone(padding)}
+        dilation = [1] * rank
+        if dilated and d.chance(0.5):
+            dilation = [d.whole(1, 2) for _ in range(rank)]
+            options["dilation"] = alone(dilation)
+        if d.chance(0.4):
+            options["ceil_mode"] = True
+        top = (6, 4, 3)[rank - 1]
+        extent = [
+            max(1 if dilated else k, r * (k - 1) + 1 - 2 * p) + d.whole(0, top)
+            for k, p, r in zip(each(kernel, rank), padding, dilation)
+        ]
+        steps = each(kernel if stride is None else stride, rank)
+        if all(map(inhabited, extent, each(kernel, rank), steps, padding, dilation)):
+            return options, (d.whole(1, 2), d.whole(1, 2), *extent)
+
+
+def inhabited(size, kernel, stride, padding, dilation):
+    """Whether each window along an axis, a last one that ends behind it included, has an element in it."""
+    starts = range(-padding, size + padding, stride)
+    return all(any(0 <= at + dilation * j < size for j in range(kernel)) for at in starts if at < size)
 
 
 def maximum(name, theirs, rank, new=True):
