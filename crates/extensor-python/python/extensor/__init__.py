@@ -16,6 +16,7 @@ from ._core import get_threads, set_threads, sum_to_shape
 globals().update(ops.EXTRA)
 
 from ._array_api import *  # noqa: E402, F403
+from ._arranging import *  # noqa: E402, F403
 from ._autodiff import *  # noqa: E402, F403
 from ._curvature import *  # noqa: E402, F403
 from ._check import *  # noqa: E402, F403
