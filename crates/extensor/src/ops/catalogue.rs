@@ -212,7 +212,7 @@ catalogue! {
     loss::nll::NllLoss::RECORD,
     loss::labels::Hinge::RECORD,
     loss::labels::Focal::RECORD,
-    loss::likelihoods::KlDivergence::RECORD,
+    loss::divergence::KlDivergence::RECORD,
     loss::regression::GaussianNll::RECORD,
     loss::regression::PoissonNll::RECORD,
     loss::ranking::MarginRanking::RECORD,

@@ -280,7 +280,9 @@ fn curve(call: &Call, x: f64, dtype: DType) -> Near {
             let beta = round_to(call.float("beta").unwrap_or(1.0), working(dtype));
             let z = beta * x;
             let value = x.max(0.0) + softplus(-z.abs()) / beta;
-            near(value, value, 5.0, 4.0 + z.abs().min(1e3), dtype)
+            let near = near(value, value, 5.0, 4.0 + z.abs().min(1e3), dtype);
+            // What is below the smallest normal number is magnified.
+            Near { error: near.error + 4.0 * tiny(working(dtype)) / beta, ..near }
         }
         "celu" => {
             let scale = round_to(alpha(1.0), working(dtype));

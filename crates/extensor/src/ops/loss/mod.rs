@@ -6,6 +6,7 @@
 
 pub(super) mod cross_entropy;
 pub(super) mod distances;
+pub(super) mod divergence;
 pub(super) mod labels;
 pub(super) mod likelihoods;
 pub(super) mod nll;
@@ -17,6 +18,7 @@ mod weighing;
 
 pub use cross_entropy::*;
 pub use distances::*;
+pub use divergence::*;
 pub use labels::*;
 pub use likelihoods::*;
 pub use nll::*;

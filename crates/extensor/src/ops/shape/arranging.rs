@@ -88,7 +88,7 @@ pub fn dstack(tensors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
 #[track_caller]
 pub fn column_stack(tensors: &[impl Borrow<Tensor>]) -> Result<Tensor> {
     let column = |x: &Tensor| {
-        if x.ndim() < 2 { ops::reshape(x, &Shape::from([x.len(), 1])) } else { Ok(x.clone()) }
+        if x.ndim() < 2 { ops::reshape(x, Shape::from([x.len(), 1])) } else { Ok(x.clone()) }
     };
     ops::concatenate(&each(tensors, column)?[..], 1)
 }
