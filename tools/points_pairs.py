@@ -95,6 +95,16 @@ def _(x, y):
     return {(0, 0): Num(rest, abs(rest)), (1, 0): Num(1), (0, 1): Num(-q, abs(q))}
 
 
+@pair("fmod", order=1, extra=WHOLE + ((-6.5, 4.0), (6.5, -4.0), (1e300, 3.0)), infinite=False)
+def _(x, y):
+    if y == 0:
+        return {(0, 0): NAN}
+    q = mpf(x) / mpf(y)
+    q = mp.floor(q) if q > 0 else mp.ceil(q)
+    rest = mpf(x) - q * mpf(y)
+    return {(0, 0): Num(rest, abs(rest)), (1, 0): Num(1), (0, 1): Num(-q, abs(q))}
+
+
 def chosen(first):
     def f(x, y):
         if x == y:
@@ -105,6 +115,21 @@ def chosen(first):
 
 pair("maximum", infinite=False)(chosen(lambda x, y: x > y))
 pair("minimum", infinite=False)(chosen(lambda x, y: x < y))
+pair("fmax", infinite=False)(chosen(lambda x, y: x > y))
+pair("fmin", infinite=False)(chosen(lambda x, y: x < y))
+
+# Of three numbers the third is the same at all points.
+for w in (0.25, 0.0, 1.0, -2.0):
+    @pair("lerp", form=f"x,y;{w}", nan=False, infinite=False)
+    def _(x, y, w=mpf(w)):
+        a, b = both(x, y)
+        return a * (1 - w) + b * w
+for b, value in ((1.5, 1.0), (-3.0, 0.25), (0.0, 2.0)):
+    pair("addcmul", f"value={value}", form=f"x,y;{b}", nan=False, infinite=False)(
+        lambda x, y, c=mpf(b) * mpf(value): both(x, y)[0] + both(x, y)[1] * c)
+for b, value in ((1.5, 1.0), (-3.0, 0.25)):
+    pair("addcdiv", f"value={value}", form=f"x,y;{b}", nan=False, infinite=False)(
+        lambda x, y, c=mpf(value) / mpf(b): both(x, y)[0] + both(x, y)[1] * c)
 
 
 @pair("atan2", extra=((1e-20, 0.0), (3e-11, 4e-11), (1e-300, -1e-300), (1e200, 1e200)), infinite=False)

@@ -142,8 +142,7 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
     ),
     ("diagonal", &["diagonal_copy", "linalg_diagonal"]),
     ("diag", &["diagflat", "diag_embed"]),
-    ("concatenate", &["cat", "concat", "append", "hstack", "vstack", "row_stack"]),
-    ("stack", &["dstack", "column_stack"]),
+    ("concatenate", &["cat", "concat", "append", "row_stack"]),
     ("pad", &["constant_pad_nd"]),
     ("repeat", &["repeat_interleave"]),
     (
@@ -180,6 +179,10 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
     ("hard_swish", &["hardswish", "hard_silu"]),
     ("hard_tanh", &["hardtanh", "hardtanh_"]),
     ("softsign", &["soft_sign"]),
+    ("hardshrink", &["hard_shrink"]),
+    ("softshrink", &["soft_shrink"]),
+    ("tanhshrink", &["tanh_shrink"]),
+    ("softplus", &["soft_plus"]),
     // convolution, pooling
     ("conv2d", &["conv", "conv_general_dilated", "conv_with_general_padding", "convolution"]),
     ("conv1d", &["convolve", "correlate"]),
@@ -214,6 +217,9 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
     ("huber_loss", &["huber"]),
     ("focal_loss", &["sigmoid_focal_loss"]),
     ("kl_divergence", &["kl_div", "kl_loss"]),
+    ("gaussian_nll_loss", &["gaussian_nll"]),
+    ("poisson_nll_loss", &["poisson_nll"]),
+    ("margin_ranking_loss", &["ranking_loss"]),
 ];
 
 /// What others call this operation.

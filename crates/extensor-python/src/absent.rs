@@ -147,7 +147,11 @@ impl Backward {
                 (Some(tensor), _) => Some(tensor),
                 (None, Some(shape)) => Some(outline(&shape, input_dtype)?),
                 (None, None) if self.takes(Kind::Input, input.name) => {
-                    if input.count == Count::Optional {
+                    let after = record.inputs.iter().skip_while(|i| i.name != input.name).skip(1);
+                    let before_another = after.into_iter().any(|i| given.get(i.name).is_some());
+                    if let Some(neutral) = input.neutral.filter(|_| before_another) {
+                        Some(Tensor::scalar_of(neutral as f64, dtype).or_raise()?)
+                    } else if input.count == Count::Optional {
                         None
                     } else {
                         return Err(PyTypeError::new_err(format!(

@@ -70,7 +70,7 @@ macro_rules! of_two {
 fn elements(tried: &mut Tried) {
     of_one!(tried, [-1.5, 1.5], from x: relu relu_backward, relu6 relu6_backward, selu selu_backward,
         hard_sigmoid hard_sigmoid_backward, hard_swish hard_swish_backward, swish swish_backward,
-        mish mish_backward, softplus softplus_backward, log_sigmoid log_sigmoid_backward,
+        mish mish_backward, tanhshrink tanhshrink_backward, log_sigmoid log_sigmoid_backward,
         softsign softsign_backward, expm1 expm1_backward, square square_backward,
         reciprocal reciprocal_backward, abs abs_backward, sign sign_backward, sin sin_backward,
         cos cos_backward, atan atan_backward, sinh sinh_backward, cosh cosh_backward,
@@ -86,6 +86,7 @@ fn elements(tried: &mut Tried) {
     of_two!(tried: atan2 atan2_backward, hypot hypot_backward, logaddexp logaddexp_backward,
         copysign copysign_backward, multiply multiply_backward, divide divide_backward,
         power power_backward, floor_divide floor_divide_backward, modulo modulo_backward,
+        fmod fmod_backward, fmax fmax_backward, fmin fmin_backward,
         maximum maximum_backward, minimum minimum_backward);
     let (a, b) = (normal(1, &[2, 3]), normal(2, &[3]));
     let both = [a.clone(), b.clone()];
@@ -132,6 +133,60 @@ fn elements(tried: &mut Tried) {
         |g, _| Ok(vec![leaky_relu_backward(g, &a, 0.3)?]),
     );
     tried.compare("elu", &one, |x| elu(&x[0], 0.7), |g, _| Ok(vec![elu_backward(g, &a, 0.7)?]));
+    let back = |d: Tensor| Ok(vec![d]);
+    tried.compare("celu", &one, |x| celu(&x[0], 0.7), |g, _| back(celu_backward(g, &a, 0.7)?));
+    tried.compare(
+        "softplus",
+        &one,
+        |x| softplus(&x[0], 0.7),
+        |g, _| back(softplus_backward(g, &a, 0.7)?),
+    );
+    tried.compare(
+        "hardshrink",
+        &one,
+        |x| hardshrink(&x[0], 0.3),
+        |g, _| back(hardshrink_backward(g, &a, 0.3)?),
+    );
+    tried.compare(
+        "softshrink",
+        &one,
+        |x| softshrink(&x[0], 0.3),
+        |g, _| back(softshrink_backward(g, &a, 0.3)?),
+    );
+    tried.compare(
+        "threshold",
+        &one,
+        |x| threshold(&x[0], 0.3, 2.0),
+        |g, _| back(threshold_backward(g, &a, 0.3, 2.0)?),
+    );
+    tried.compare(
+        "nan_to_num",
+        &one,
+        |x| nan_to_num(&x[0], NanToNumOptions::new()),
+        |g, _| back(nan_to_num_backward(g, &a)?),
+    );
+    tried.compare("glu", &one, |x| glu(&x[0], 0), |g, _| back(glu_backward(g, &a, 0)?));
+    let c = random(7, &[2, 1], 0.4, 1.6);
+    let three = [a.clone(), b.clone(), c.clone()];
+    let triple = |(a, b, c)| vec![a, b, c];
+    tried.compare(
+        "lerp",
+        &three,
+        |x| lerp(&x[0], &x[1], &x[2]),
+        |g, _| Ok(triple(lerp_backward(g, &a, &b, &c)?)),
+    );
+    tried.compare(
+        "addcmul",
+        &three,
+        |x| addcmul(&x[0], &x[1], &x[2], 0.7),
+        |g, _| Ok(triple(addcmul_backward(g, &a, &b, &c, 0.7)?)),
+    );
+    tried.compare(
+        "addcdiv",
+        &three,
+        |x| addcdiv(&x[0], &x[1], &x[2], 0.7),
+        |g, _| Ok(triple(addcdiv_backward(g, &a, &b, &c, 0.7)?)),
+    );
     tried.compare(
         "hard_tanh",
         &one,
@@ -638,7 +693,36 @@ fn losses(tried: &mut Tried) {
             binary_cross_entropy binary_cross_entropy_backward [how];
             binary_cross_entropy_with_logits binary_cross_entropy_with_logits_backward [how];
             kl_divergence kl_divergence_backward [how];
+            kl_divergence kl_divergence_backward [KlDivergenceOptions::new().log_target(true).reduction(how)];
+            poisson_nll_loss poisson_nll_loss_backward [PoissonNllOptions::new().full(true).reduction(how)];
         }
+        let var = random(9, &[4, 3], 0.3, 0.9);
+        let options = GaussianNllOptions::new().eps(0.01).reduction(how);
+        tried.compare(
+            "gaussian_nll_loss",
+            &[x.clone(), t.clone(), var.clone()],
+            |v| gaussian_nll_loss(&v[0], &v[1], &v[2], options),
+            |g, _| {
+                let (dx, dt, dv) = gaussian_nll_loss_backward(g, &x, &t, &var, options)?;
+                Ok(vec![dx, dt, dv])
+            },
+        );
+        let signs = tensor([[1.0, -1.0, 1.0], [-1.0; 3], [1.0; 3], [1.0, 1.0, -1.0]]);
+        let options = MarginRankingOptions::new().margin(0.1).reduction(how);
+        tried.compare(
+            "margin_ranking_loss",
+            &both,
+            |v| margin_ranking_loss(&v[0], &v[1], &signs, options),
+            |g, _| Ok(pair(margin_ranking_loss_backward(g, &x, &t, &signs, options)?)),
+        );
+        let (weight, classes) = (tensor([0.5, 1.0, 2.0]), tensor([2i64, -100, 0, 1]));
+        let options = NllOptions::new().weight(&weight).ignore_index(-100).reduction(how);
+        tried.compare(
+            "nll_loss",
+            std::slice::from_ref(&x),
+            |v| nll_loss(&v[0], &classes, options),
+            |g, _| Ok(vec![nll_loss_backward(g, &classes, x.shape(), options)?]),
+        );
         let labels = tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]);
         let one = [x.clone()];
         tried.compare(

@@ -3,7 +3,9 @@
 use extensor::ops::catalogue::CATALOGUE;
 use extensor::ops::record::{Kind, Record};
 use extensor::ops::{AttentionOptions, BatchNormOptions, ConvOptions, CrossEntropyOptions};
+use extensor::ops::{BinaryCrossEntropyOptions, GaussianNllOptions, KlDivergenceOptions};
 use extensor::ops::{DiagonalOptions, FocalOptions, HuberOptions, PoolOptions, SmoothL1Options};
+use extensor::ops::{LogitsOptions, MarginRankingOptions, NllOptions, PoissonNllOptions};
 use extensor::over;
 use std::fmt::Debug;
 
@@ -41,9 +43,16 @@ fn fields(options: &dyn Debug) -> Vec<String> {
 
 /// The options that an argument of this type stands for; none if it is a thing of its own.
 fn options(of: &str) -> Vec<String> {
-    let known: [(&str, &dyn Debug); 10] = [
+    let known: [(&str, &dyn Debug); 17] = [
         ("AttentionOptions", &AttentionOptions::new()),
         ("BatchNormOptions", &BatchNormOptions::new()),
+        ("BinaryCrossEntropyOptions", &BinaryCrossEntropyOptions::new()),
+        ("GaussianNllOptions", &GaussianNllOptions::new()),
+        ("KlDivergenceOptions", &KlDivergenceOptions::new()),
+        ("LogitsOptions", &LogitsOptions::new()),
+        ("NllOptions", &NllOptions::new()),
+        ("MarginRankingOptions", &MarginRankingOptions::new()),
+        ("PoissonNllOptions", &PoissonNllOptions::new()),
         ("ConvOptions", &ConvOptions::new()),
         ("CrossEntropyOptions", &CrossEntropyOptions::new()),
         ("DiagonalOptions", &DiagonalOptions::new()),

@@ -17,6 +17,7 @@ globals().update(ops.EXTRA)
 
 from ._array_api import *  # noqa: E402, F403
 from ._products import *  # noqa: E402, F403
+from ._arranging import *  # noqa: E402, F403
 from ._autodiff import *  # noqa: E402, F403
 from ._curvature import *  # noqa: E402, F403
 from ._check import *  # noqa: E402, F403

@@ -4,6 +4,7 @@
 use super::{Call, Kernel, Kind, launch};
 use crate::tensor::match_int;
 use crate::{DType, Error, Result, Tensor};
+use extensor_kernels::index::first_outside;
 use extensor_kernels::view::any;
 use smallvec::SmallVec;
 use std::num::Wrapping;
@@ -18,6 +19,8 @@ pub(crate) enum Check {
     Shifts,
     /// An exponent that is negative, of a base of this dtype.
     Exponents { base: DType },
+    /// The number of a class, `i64` or `u64` in row-major order, that is none of so many.
+    Classes { classes: usize },
 }
 
 impl Check {
@@ -30,6 +33,20 @@ impl Check {
 impl Kernel for Check {
     fn run(&self, call: Call<'_, '_>) -> Result<()> {
         let (op, x) = (call.op, call.inputs[0]);
+        if let Check::Classes { classes } = *self {
+            let outside = match x.dtype() {
+                DType::U64 => {
+                    let beyond = |&&k: &&u64| usize::try_from(k).map_or(true, |k| k >= classes);
+                    let found = x.row_major::<u64>().iter().find(beyond);
+                    found.map(|&k| i64::try_from(k).unwrap_or(i64::MAX))
+                }
+                _ => first_outside(x.row_major(), classes),
+            };
+            return match outside {
+                Some(index) => Err(Error::ClassOutOfRange { op, index, classes }),
+                None => Ok(()),
+            };
+        }
         let zero = matches!(self, Check::Divisors);
         let found = match_int!(x.dtype(), T => {
             let none: T = Wrapping(0);
@@ -48,7 +65,7 @@ impl Kernel for Check {
                 let got = "below 0 somewhere".into();
                 Error::Parameter { op, parameter: "exponent", expected, got }
             }
-            Check::Divisors => Error::DivisionByZero { op },
+            Check::Divisors | Check::Classes { .. } => Error::DivisionByZero { op },
         })
     }
     fn kind(&self) -> Kind<'_> {

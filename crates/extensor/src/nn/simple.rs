@@ -26,6 +26,8 @@ pub enum Activation {
     LeakyRelu(f64),
     /// [`elu`](crate::ops::elu) with this α.
     Elu(f64),
+    /// [`celu`](crate::ops::celu) with this α.
+    Celu(f64),
     /// [`selu`](crate::ops::selu).
     Selu,
     /// [`gelu`](crate::ops::gelu), exact.
@@ -50,6 +52,14 @@ pub enum Activation {
     Softplus,
     /// [`softsign`](crate::ops::softsign).
     Softsign,
+    /// [`hardshrink`](crate::ops::hardshrink) with this bound.
+    Hardshrink(f64),
+    /// [`softshrink`](crate::ops::softshrink) with this bound.
+    Softshrink(f64),
+    /// [`tanhshrink`](crate::ops::tanhshrink).
+    Tanhshrink,
+    /// [`glu`](crate::ops::glu) along this axis, which is halved.
+    Glu(i64),
     /// [`softmax`](crate::ops::softmax) along this axis.
     Softmax(i64),
     /// [`log_softmax`](crate::ops::log_softmax) along this axis.
@@ -65,6 +75,7 @@ impl Activation {
             Activation::Relu6 => ops::relu6(x),
             Activation::LeakyRelu(slope) => ops::leaky_relu(x, slope),
             Activation::Elu(alpha) => ops::elu(x, alpha),
+            Activation::Celu(alpha) => ops::celu(x, alpha),
             Activation::Selu => ops::selu(x),
             Activation::Gelu => ops::gelu(x, Approximate::None),
             Activation::GeluTanh => ops::gelu(x, Approximate::Tanh),
@@ -75,8 +86,12 @@ impl Activation {
             Activation::HardSigmoid => ops::hard_sigmoid(x),
             Activation::LogSigmoid => ops::log_sigmoid(x),
             Activation::Tanh => ops::tanh(x),
-            Activation::Softplus => ops::softplus(x),
+            Activation::Softplus => ops::softplus(x, 1.0),
             Activation::Softsign => ops::softsign(x),
+            Activation::Hardshrink(bound) => ops::hardshrink(x, bound),
+            Activation::Softshrink(bound) => ops::softshrink(x, bound),
+            Activation::Tanhshrink => ops::tanhshrink(x),
+            Activation::Glu(axis) => ops::glu(x, axis),
             Activation::Softmax(axis) => ops::softmax(x, axis),
             Activation::LogSoftmax(axis) => ops::log_softmax(x, axis),
         }

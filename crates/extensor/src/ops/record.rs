@@ -126,6 +126,8 @@ pub struct Input {
     pub differentiable: bool,
     /// Whether it is given once, may be left out, or stands for any number of tensors.
     pub count: Count,
+    /// The whole number that stands for it where it is left out and one after it is given.
+    pub neutral: Option<i64>,
 }
 
 /// How often an input is given.
@@ -142,27 +144,32 @@ pub enum Count {
 impl Input {
     /// An input to differentiate by.
     pub const fn new(name: &'static str) -> Input {
-        Input { name, differentiable: true, count: Count::One }
+        Input { name, differentiable: true, count: Count::One, neutral: None }
     }
 
     /// An input to differentiate by that may be left out.
     pub const fn optional(name: &'static str) -> Input {
-        Input { name, differentiable: true, count: Count::Optional }
+        Input { name, differentiable: true, count: Count::Optional, neutral: None }
     }
 
     /// An input that has no derivative: an index, a mask.
     pub const fn constant(name: &'static str) -> Input {
-        Input { name, differentiable: false, count: Count::One }
+        Input { name, differentiable: false, count: Count::One, neutral: None }
     }
 
     /// An input that has no derivative and may be left out.
     pub const fn optional_constant(name: &'static str) -> Input {
-        Input { name, differentiable: false, count: Count::Optional }
+        Input { name, differentiable: false, count: Count::Optional, neutral: None }
+    }
+
+    /// A factor that has no derivative and may be left out, also where one after it is given.
+    pub const fn optional_factor(name: &'static str) -> Input {
+        Input { name, differentiable: false, count: Count::Optional, neutral: Some(1) }
     }
 
     /// Any number of inputs to differentiate by.
     pub const fn many(name: &'static str) -> Input {
-        Input { name, differentiable: true, count: Count::Many }
+        Input { name, differentiable: true, count: Count::Many, neutral: None }
     }
 }
 

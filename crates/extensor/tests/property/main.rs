@@ -9,6 +9,7 @@ mod array;
 mod attention;
 mod bits;
 mod case;
+mod classes;
 mod convolution;
 mod draw;
 mod dropout;

@@ -122,6 +122,24 @@ fn share(g: f64, own: f64, other: f64, wins: bool) -> f64 {
     }
 }
 
+/// `g` for the side that won, half of it on a tie; for one beside NaN all.
+fn share_of_number(g: f64, own: f64, other: f64, wins: bool) -> f64 {
+    match () {
+        _ if own.is_nan() && other.is_nan() => f64::NAN,
+        _ if own.is_nan() => 0.0,
+        _ if other.is_nan() => g,
+        _ => share(g, own, other, wins),
+    }
+}
+
+/// The quotient without its fraction.
+fn whole_part(a: f64, b: f64) -> f64 {
+    if b == 0.0 || a.is_infinite() || b.is_infinite() {
+        return (a / b).trunc();
+    }
+    ((a - a % b) / b).round()
+}
+
 /// The radius of a point, 1e-10 at the origin, and the point on the unit circle.
 fn polar(x: &[f64]) -> (f64, [f64; 2]) {
     // Half the size where the radius could overflow, twice and more where it would lose digits.
@@ -299,6 +317,79 @@ pub fn find(name: &str) -> Option<Pointwise> {
             float: |x| smaller(x[0], x[1]),
             integer: Some(|x| x[0].min(x[1])),
             gradient: Some(|g, x, _, i, _| share(g, x[i], x[1 - i], x[i] < x[1 - i])),
+            ..BINARY
+        },
+        "fmod" => Pointwise {
+            float: |x| x[0] % x[1],
+            integer: Some(|x| x[0] % x[1]),
+            gradient: Some(|g, x, _, which, c| match which {
+                _ if (x[0] % x[1]).is_nan() => f64::NAN,
+                0 => g,
+                _ => times(-g, c.held(whole_part(x[0], x[1]))),
+            }),
+            slack: |_| 3.0,
+            ..BINARY
+        },
+        "fmax" => Pointwise {
+            float: |x| x[0].max(x[1]),
+            integer: Some(|x| x[0].max(x[1])),
+            gradient: Some(|g, x, _, i, _| share_of_number(g, x[i], x[1 - i], x[i] > x[1 - i])),
+            ..BINARY
+        },
+        "fmin" => Pointwise {
+            float: |x| x[0].min(x[1]),
+            integer: Some(|x| x[0].min(x[1])),
+            gradient: Some(|g, x, _, i, _| share_of_number(g, x[i], x[1 - i], x[i] < x[1 - i])),
+            ..BINARY
+        },
+        "lerp" => Pointwise {
+            arity: 3,
+            takes: Takes::Floats,
+            float: |x| match x[2] {
+                0.0 if x[1].is_finite() => x[0],
+                1.0 if x[0].is_finite() => x[1],
+                w => x[0] * (1.0 - w) + w * x[1],
+            },
+            ulps: 3.0,
+            scale: |x| (x[0].abs() + x[1].abs()) * (1.0 + x[2].abs()),
+            gradient: Some(|g, x, _, which, _| match which {
+                0 => times(g, 1.0 - x[2]),
+                1 => times(g, x[2]),
+                _ => times(g, x[1] - x[0]),
+            }),
+            slack: |_| 3.0,
+            ..BINARY
+        },
+        "addcmul" => Pointwise {
+            arity: 3,
+            takes: Takes::Floats,
+            float: |x| x[1].mul_add(x[2], x[0]),
+            ulps: 2.0,
+            scale: |x| (x[1] * x[2]).abs() + x[0].abs(),
+            gradient: Some(|g, x, _, which, _| match which {
+                0 => g,
+                1 => times(g, x[2]),
+                _ => times(g, x[1]),
+            }),
+            slack: |_| 3.0,
+            ..BINARY
+        },
+        "addcdiv" => Pointwise {
+            arity: 3,
+            takes: Takes::Floats,
+            float: |x| x[0] + x[1] / x[2],
+            ulps: 2.0,
+            scale: |x| (x[1] / x[2]).abs() + x[0].abs(),
+            gradient: Some(|g, x, _, which, c| {
+                let d = guard(x[2]);
+                match which {
+                    0 => g,
+                    1 => c.settled(g / d, x[2] == 0.0),
+                    _ => c.settled(-times(g, c.held(x[1] / d)) / d, x[2] == 0.0),
+                }
+            }),
+            slack: |_| 4.0,
+            swell: |g, x| 1.0 + (g / guard(x[2])).abs() + (x[1] / guard(x[2])).abs(),
             ..BINARY
         },
         "atan2" => Pointwise {

@@ -117,7 +117,7 @@ pub fn family(name: &str) -> Option<&'static Reference> {
 
 /// Whether there is a reference for the operation.
 pub fn knows(name: &str) -> bool {
-    matches!(name, "where" | "clip")
+    matches!(name, "where" | "clip" | "nan_to_num")
         || family(name).is_some()
         || pointwise::find(name).is_some()
         || matrix::NAMES.contains(&name)
@@ -133,6 +133,7 @@ pub fn forward(call: &Call) -> Vec<Expected> {
     match call.name {
         "where" => vec![where_forward(call)],
         "clip" => vec![clip_forward(call)],
+        "nan_to_num" => vec![nan_to_num_forward(call)],
         name if matrix::NAMES.contains(&name) => vec![matrix::forward(call)],
         name if reduction::NAMES.contains(&name) => vec![reduction::forward(call)],
         name if movement::NAMES.contains(&name) => movement::forward(call),
@@ -149,6 +150,7 @@ pub fn backward(call: &Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<E
     match call.name {
         "where" => where_backward(call, g),
         "clip" => clip_backward(call, g),
+        "nan_to_num" => nan_to_num_backward(call, g),
         name if matrix::NAMES.contains(&name) => matrix::backward(call, g),
         name if reduction::NAMES.contains(&name) => vec![reduction::backward(call, g, y)],
         name if movement::NAMES.contains(&name) => movement::backward(call, grads),
@@ -282,7 +284,7 @@ fn pointwise_backward(
     let context = Context { dtype: g.dtype };
     Some(reduced(operand, g, |index, k| {
         let element = |x: &Array| x.floats()[ravel_broadcast(index, &x.shape)];
-        let mut x = [0.0; 2];
+        let mut x = [0.0; 3];
         let x = &mut x[..call.inputs.len()];
         x.iter_mut().zip(&call.inputs).for_each(|(x, input)| *x = element(input));
         let (g, y) = (g.floats()[k], y.floats()[k]);
@@ -373,4 +375,33 @@ fn clip_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
         v if low <= v && v <= high => (g.floats()[k], 0.0),
         _ => (0.0, 0.0),
     }))]
+}
+
+fn nan_to_num_forward(call: &Call) -> Expected {
+    let x = &call.inputs[0];
+    let most = x.dtype.max_finite();
+    let named = |name: &str, default: f64| call.float(name).unwrap_or(default);
+    let one = |&v: &f64| {
+        Near::exact(match v {
+            v if v.is_nan() => named("nan", 0.0),
+            f64::INFINITY => named("posinf", most),
+            f64::NEG_INFINITY => named("neginf", -most),
+            v => v,
+        })
+    };
+    let values = match &x.values {
+        Values::Floats(v) => Wanted::Floats(v.iter().map(one).collect()),
+        Values::Integers(v) => Wanted::Integers(v.clone()),
+    };
+    Expected { shape: x.shape.clone(), dtype: x.dtype, values }
+}
+
+fn nan_to_num_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
+    let x = &call.inputs[0];
+    if !x.dtype.is_float() {
+        return vec![None];
+    }
+    let one =
+        |_: &[usize], k: usize| (if x.floats()[k].is_finite() { g.floats()[k] } else { 0.0 }, 0.0);
+    vec![Some(reduced(x, g, one))]
 }

@@ -7,7 +7,8 @@ they compute is the operations' concern.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import _core, ops
+from .. import _array_api, _core, ops
+from .._autodiff import stop_gradient
 from .._core import Key, Tensor
 from ._module import INFERENCE, Inference, Mode, Module, static
 
@@ -15,6 +16,8 @@ __all__ = [
     "AdaptiveAvgPool", "AvgPool2d", "Conv1d", "Conv2d", "ConvTranspose2d", "Dropout", "Embedding",
     "Flatten", "GlobalAvgPool", "Linear", "MaxPool2d", "MultiHeadAttention", "Sequential",
 ]
+
+_api: Any = _array_api
 
 #: One number for both axes, or one for each.
 Pair = int | Sequence[int]
@@ -48,15 +51,34 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """`y[j…] = weight[index[j…]]`: a vector for each of a number of things."""
+    """`y[j…] = weight[index[j…]]`: a vector for each of a number of things. That of `padding_idx`, if there is one, begins
+    as zeros and has no gradient.
+
+    >>> import extensor as ex
+    >>> from extensor import nn
+    >>> table = nn.Embedding(ex.Key(1), 3, 2, padding_idx=0)
+    >>> ex.grad(lambda t: ex.sum(t(ex.asarray([0, 2, 2]))))(table).weight.tolist()
+    [[0.0, 0.0], [0.0, 0.0], [2.0, 2.0]]
+    """
 
     weight: Tensor
+    padding_idx: int | None = static()
 
-    def __init__(self, key: Key, count: int, size: int) -> None:
+    def __init__(self, key: Key, count: int, size: int, *, padding_idx: int | None = None) -> None:
+        if padding_idx is not None and not -count <= padding_idx < count:
+            raise ValueError(f"Embedding: padding_idx is {padding_idx}, expected one of {count} things")
+        self.padding_idx = None if padding_idx is None else padding_idx % count
         self.weight = _core.embedding_parameters(key, count, size)
+        if self.padding_idx is not None:
+            kept = ops.one_hot(_api.asarray(self.padding_idx), count, self.weight.dtype)
+            self.weight = self.weight * (1.0 - _api.expand_dims(kept, axis=1))
 
     def __call__(self, index: Tensor, mode: Mode = INFERENCE) -> Tensor:
-        return ops.embedding(self.weight, index)
+        y = ops.embedding(self.weight, index)
+        if self.padding_idx is None:
+            return y
+        padding = _api.expand_dims(index == self.padding_idx, axis=-1)
+        return _api.where(padding, stop_gradient(y), y)
 
 
 class Conv1d(Module):

@@ -8,12 +8,14 @@ pub(super) mod product;
 pub(super) mod running;
 pub(super) mod scan;
 pub(super) mod spread;
+pub(super) mod trapezoid;
 
 pub use extremes::*;
 pub use product::*;
 pub use running::*;
 pub use scan::*;
 pub use spread::*;
+pub use trapezoid::*;
 
 use crate::exec::launch_one;
 use crate::exec::reduce::{Fold, Reduce, Reduced};

@@ -1,5 +1,6 @@
 //! Numbers moved, picked, repeated and brought into order.
 
+pub(super) mod arranging;
 pub(super) mod axes;
 pub(super) mod cast;
 pub(super) mod diagonal;
@@ -15,6 +16,7 @@ pub(super) mod split;
 pub(super) mod triangle;
 pub(super) mod views;
 
+pub use arranging::*;
 pub use axes::*;
 pub use cast::*;
 pub use diagonal::*;
