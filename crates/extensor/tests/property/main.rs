@@ -15,6 +15,7 @@ mod dropout;
 mod generate;
 mod loss;
 mod matrix;
+mod meeting;
 mod movement;
 mod movement_calls;
 mod normalization;
@@ -23,6 +24,7 @@ mod pooling;
 mod reduction;
 mod reference;
 mod scatter;
+mod selecting;
 mod sorting;
 mod unary;
 

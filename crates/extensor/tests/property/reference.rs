@@ -5,7 +5,7 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
 use crate::{activation, attention, bits, convolution, dropout, loss, normalization, pooling};
-use crate::{matrix, movement, reduction, sorting};
+use crate::{matrix, meeting, movement, reduction, selecting, sorting};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
 
@@ -97,7 +97,9 @@ pub struct Reference {
 type Backward = fn(&Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>>;
 
 /// The families that stand by themselves.
-static FAMILIES: [Reference; 9] = [
+static FAMILIES: [Reference; 11] = [
+    meeting::REFERENCE,
+    selecting::REFERENCE,
     sorting::REFERENCE,
     bits::REFERENCE,
     activation::REFERENCE,
