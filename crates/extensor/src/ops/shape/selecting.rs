@@ -1,4 +1,4 @@
-//! Elements chosen along an axis by their order: the largest, the k-th, the largest so far.
+//! Elements chosen along an axis by their order: the largest, the k-th.
 
 // A choice is where the chosen elements are: the values are gathered from there, and so is the tangent;
 // the gradient is added where they came from.
@@ -8,7 +8,7 @@ use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, 
 use crate::ops::operation::{apply, backward, placeholder};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
-use crate::ops::samples::{Bad, Sample, Sampler};
+use crate::ops::samples::{Bad, Sample};
 use crate::ops::shape::sorting::{Order, found_along};
 use crate::ops::shape::{bad_parameter, bad_shape, optional, required};
 use crate::tensor::axis_index;
@@ -18,7 +18,7 @@ use smallvec::smallvec;
 use std::fmt::Debug;
 
 /// What is particular to one choice.
-trait Choice: Clone + Debug + Send + Sync + 'static {
+pub(super) trait Choice: Clone + Debug + Send + Sync + 'static {
     /// Its record.
     const RECORD: &'static Record;
     /// How many are chosen of `size`, or what is wrong with its parameters.
@@ -33,20 +33,20 @@ trait Choice: Clone + Debug + Send + Sync + 'static {
 
 /// A choice along an axis, which stays unless one number is left there and it is `dropped`.
 #[derive(Clone, Debug)]
-struct Chosen<C> {
+pub(super) struct Chosen<C> {
     axis: i64,
     dropped: bool,
     choice: C,
 }
 
 impl<C: Choice> Chosen<C> {
-    fn new(axis: i64, choice: C) -> Chosen<C> {
+    pub fn new(axis: i64, choice: C) -> Chosen<C> {
         Chosen { axis, dropped: false, choice }
     }
 
     /// Values and positions.
     #[track_caller]
-    fn of(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
+    pub fn of(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
         let mut outputs = apply(self, &[x])?;
         let indices = outputs.swap_remove(1);
         Ok((outputs.swap_remove(0), indices))
@@ -54,7 +54,7 @@ impl<C: Choice> Chosen<C> {
 
     /// The gradient for an input of this shape.
     #[track_caller]
-    fn gradient(&self, g: &Tensor, shape: &[usize], indices: &Tensor) -> Result<Tensor> {
+    pub fn gradient(&self, g: &Tensor, shape: &[usize], indices: &Tensor) -> Result<Tensor> {
         let op = C::RECORD.backward_name();
         if indices.shape() != g.shape() {
             return Err(bad_shape(op, "indices", g.shape().to_string(), indices.shape()));
@@ -128,7 +128,7 @@ impl<C: Choice> Operation for Chosen<C> {
 const AXIS: Parameter = optional("axis", "an axis, negative if counted from the end", "-1");
 
 /// Shapes and axes; those without elements last.
-const CASES: [(&[usize], i64); 8] = [
+pub(super) const CASES: [(&[usize], i64); 8] = [
     (&[5], 0),
     (&[3, 4], 0),
     (&[3, 4], -1),
@@ -139,7 +139,7 @@ const CASES: [(&[usize], i64); 8] = [
     (&[0, 3], 1),
 ];
 
-fn along(axis: i64) -> Params {
+pub(super) fn along(axis: i64) -> Params {
     Params::new().with("axis", axis)
 }
 
@@ -174,7 +174,7 @@ fn tied_at(sample: &Sample) -> bool {
     })
 }
 
-fn bad_axes(bad: &mut Bad, more: &Params) {
+pub(super) fn bad_axes(bad: &mut Bad, more: &Params) {
     let with = |axis: i64| more.clone().with("axis", axis);
     let x = bad.ones(&[2, 3], DType::F64);
     bad.add([x], with(2), "axis 2 is out of range for 2 dimensions");
@@ -436,125 +436,4 @@ impl Choice for KthValue {
     fn kernel(&self) -> Sorting {
         Sorting::Kth { rank: self.k.max(1) as usize - 1 }
     }
-}
-
-/// Defines the largest or the smallest so far.
-macro_rules! so_far {
-    (
-        $(#[$doc:meta])*
-        $name:ident, $backward:ident, $Op:ident: $smallest:literal, $formula:literal
-    ) => {
-        $(#[$doc])*
-        ///
-        /// In Python, the operation gives the values, and its `with_auxiliary` the positions too.
-        ///
-        /// Domain: at ties the last of equal elements.
-        /// Conventions: of equal elements the last counts, and has the gradient; all from the first NaN on is NaN.
-        #[extensor_derive::method]
-        #[track_caller]
-        pub fn $name(x: &Tensor, axis: i64) -> Result<(Tensor, Tensor)> {
-            Chosen::new(axis, $Op).of(x)
-        }
-
-        #[doc = concat!("The gradient of [`", stringify!($name), "`]: `grad_output` added where the elements came from.")]
-        #[track_caller]
-        #[extensor_derive::noted]
-        pub fn $backward(grad_output: &Tensor, indices: &Tensor, axis: i64) -> Result<Tensor> {
-            Chosen::new(axis, $Op).gradient(grad_output, grad_output.shape(), indices)
-        }
-
-        #[derive(Clone, Copy, Debug)]
-        pub(crate) struct $Op;
-
-        impl $Op {
-            pub(crate) const RECORD: &'static Record = &Record {
-                name: stringify!($name),
-                family: Family::Reduction,
-                formula: $formula,
-                derivative: "g added where the elements came from",
-                domain: "at ties the last of equal elements",
-                conventions: "of equal elements the last counts, and has the gradient; all from the first NaN on is NaN",
-                backward: signature!($backward(grad_output, auxiliary(indices); axis)),
-                params: &[required("axis", "an axis, negative if counted from the end")],
-                class: Class::General,
-                needs: Needs::Auxiliary,
-                auxiliary: 1,
-                build: |p| {
-                    let axis = p.int(stringify!($name), "axis")?;
-                    Ok(Box::new(Chosen::new(axis, $Op)))
-                },
-                samples: so_far_samples,
-                kinks: |sample| overtaken(sample, if $smallest { -1.0 } else { 1.0 }),
-                errors: |bad| {
-                    bad_axes(bad, &Params::new());
-                    let x = bad.ones(&[2, 3], DType::F64);
-                    bad.add([x], Params::new(), "axis is None, expected a whole number");
-                },
-                ..Record::BLANK
-            };
-        }
-
-        impl Choice for $Op {
-            const RECORD: &'static Record = $Op::RECORD;
-            fn count(&self, size: usize) -> Result<usize> {
-                Ok(size)
-            }
-            fn kernel(&self) -> Sorting {
-                Sorting::SoFar { smallest: $smallest }
-            }
-            fn most(&self, size: usize) -> usize {
-                size
-            }
-        }
-    };
-}
-
-fn so_far_samples(s: &mut Sampler) {
-    for (shape, axis) in CASES {
-        let x = s.apart(shape);
-        s.add([x], along(axis));
-    }
-    let x = s.apart(&[17_000]);
-    s.add_large([x], along(0), "many numbers");
-    let ties = crate::tensor([2.0, 1.0, 2.0, 1.0, 3.0, 1.0]);
-    s.add_noted([ties], along(0), "ties");
-}
-
-/// Whether a number equals the largest (or, with −1, smallest) of those before it.
-fn overtaken(sample: &Sample, sign: f64) -> bool {
-    let axis = sample.number("axis", -1.0) as i64;
-    sample.inputs[0].ndim() > 0
-        && sample.groups(&axis.into()).iter().any(|line| {
-            let mut most = f64::NEG_INFINITY;
-            line.iter().any(|&x| {
-                let tied = sign * x == most;
-                most = most.max(sign * x);
-                tied
-            })
-        })
-}
-
-so_far! {
-    /// The largest of the elements up to each along `axis`, `yᵢ = max(x₀, …, xᵢ)`, and as `i64` where it is.
-    ///
-    /// ```
-    /// use extensor::tensor;
-    /// let (values, indices) = tensor([1.0, 3.0, 2.0, 3.0]).cummax(0)?;
-    /// assert_eq!(values.to_vec::<f64>()?, [1.0, 3.0, 3.0, 3.0]);
-    /// assert_eq!(indices.to_vec::<i64>()?, [0, 1, 1, 3]);
-    /// # Ok::<(), extensor::Error>(())
-    /// ```
-    cummax, cummax_backward, CumMax: false, "yᵢ = max(x₀, …, xᵢ)"
-}
-
-so_far! {
-    /// The smallest of the elements up to each along `axis`, `yᵢ = min(x₀, …, xᵢ)`, and as `i64` where it is.
-    ///
-    /// ```
-    /// use extensor::tensor;
-    /// let (values, _) = tensor([3, 1, 2, 0]).cummin(0)?;
-    /// assert_eq!(values.to_vec::<i32>()?, [3, 1, 1, 0]);
-    /// # Ok::<(), extensor::Error>(())
-    /// ```
-    cummin, cummin_backward, CumMin: true, "yᵢ = min(x₀, …, xᵢ)"
 }
