@@ -33,7 +33,6 @@ mod random;
 mod recipe;
 mod schedule;
 mod search;
-mod statistics;
 mod stored;
 mod tensor;
 mod train;
@@ -108,11 +107,6 @@ mod _core {
     };
     #[pymodule_export]
     use crate::search::{nonzero, unique};
-    #[pymodule_export]
-    use crate::statistics::{
-        bincount, corrcoef, cov, histogram, index_put, masked_fill, masked_scatter, masked_select,
-        quantile, without_nan,
-    };
     #[pymodule_export]
     use crate::stored::{
         PyRows, PyStoredImages, find_shards, rows, shards_found, stored_images_of, stored_pairs,
