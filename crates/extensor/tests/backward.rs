@@ -290,6 +290,12 @@ fn reductions(tried: &mut Tried) {
         |g, _| Ok(vec![cumprod_backward(g, &x, 1)?]),
     );
     tried.compare(
+        "logcumsumexp",
+        &one,
+        |x| logcumsumexp(&x[0], 1),
+        |g, _| Ok(vec![logcumsumexp_backward(g, &x, 1)?]),
+    );
+    tried.compare(
         "softmax",
         &one,
         |x| softmax(&x[0], 1),
@@ -409,6 +415,34 @@ fn shapes(tried: &mut Tried) {
         |x| sort(&x[0], 2, Order::Descending),
         |g, _| Ok(vec![sort_backward(g, &places, 2)?]),
     );
+    let (_, places) = topk(&x, 2, 2, Order::Descending).unwrap();
+    tried.compare(
+        "topk",
+        &one,
+        |x| Ok(topk(&x[0], 2, 2, Order::Descending)?.0),
+        |g, _| Ok(vec![topk_backward(g, x.shape(), &places, 2)?]),
+    );
+    let (_, places) = kthvalue(&x, 2, 2).unwrap();
+    tried.compare(
+        "kthvalue",
+        &one,
+        |x| Ok(kthvalue(&x[0], 2, 2)?.0),
+        |g, _| Ok(vec![kthvalue_backward(g, x.shape(), &places, 2)?]),
+    );
+    let (_, places) = cummax(&x, 2).unwrap();
+    tried.compare(
+        "cummax",
+        &one,
+        |x| Ok(cummax(&x[0], 2)?.0),
+        |g, _| Ok(vec![cummax_backward(g, &places, 2)?]),
+    );
+    let (_, places) = cummin(&x, 2).unwrap();
+    tried.compare(
+        "cummin",
+        &one,
+        |x| Ok(cummin(&x[0], 2)?.0),
+        |g, _| Ok(vec![cummin_backward(g, &places, 2)?]),
+    );
     // Parts of other sizes, joined again by something that tells them apart.
     let (sizes, weights) = ([1, 3], [normal(5, &[3, 1, 1]), normal(6, &[3, 1, 3])]);
     let f = |x: &Vec<Tensor>| {
@@ -459,6 +493,21 @@ fn shapes(tried: &mut Tried) {
             Ok(vec![dx, dsource])
         },
     );
+    for reduce in
+        [ScatterReduce::Last, ScatterReduce::Prod, ScatterReduce::Mean, ScatterReduce::Max]
+    {
+        let y = scatter(&both[0], &index, &both[1], 2, reduce).unwrap();
+        tried.compare(
+            "scatter",
+            &both,
+            |x| scatter(&x[0], &index, &x[1], 2, reduce),
+            |g, _| {
+                let (x, source) = (&both[0], &both[1]);
+                let (dx, dsource) = scatter_backward(g, x, &index, source, &y, 2, reduce)?;
+                Ok(vec![dx, dsource])
+            },
+        );
+    }
 }
 
 fn products(tried: &mut Tried) {

@@ -5,7 +5,9 @@ use extensor::ops::record::{Kind, Record};
 use extensor::ops::{AttentionOptions, BatchNormOptions, ConvOptions, CrossEntropyOptions};
 use extensor::ops::{BinaryCrossEntropyOptions, GaussianNllOptions, KlDivergenceOptions};
 use extensor::ops::{DiagonalOptions, FocalOptions, HuberOptions, PoolOptions, SmoothL1Options};
-use extensor::ops::{LogitsOptions, MarginRankingOptions, NllOptions, PoissonNllOptions};
+use extensor::ops::{
+    LogitsOptions, MarginRankingOptions, NllOptions, PoissonNllOptions, ScatterOptions,
+};
 use extensor::over;
 use std::fmt::Debug;
 
@@ -43,7 +45,7 @@ fn fields(options: &dyn Debug) -> Vec<String> {
 
 /// The options that an argument of this type stands for; none if it is a thing of its own.
 fn options(of: &str) -> Vec<String> {
-    let known: [(&str, &dyn Debug); 17] = [
+    let known: &[(&str, &dyn Debug)] = &[
         ("AttentionOptions", &AttentionOptions::new()),
         ("BatchNormOptions", &BatchNormOptions::new()),
         ("BinaryCrossEntropyOptions", &BinaryCrossEntropyOptions::new()),
@@ -59,6 +61,7 @@ fn options(of: &str) -> Vec<String> {
         ("FocalOptions", &FocalOptions::new()),
         ("HuberOptions", &HuberOptions::new()),
         ("PoolOptions", &PoolOptions::new(2)),
+        ("ScatterOptions", &ScatterOptions::new()),
         ("SmoothL1Options", &SmoothL1Options::new()),
         ("Over", &over(0)),
     ];

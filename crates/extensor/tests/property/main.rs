@@ -17,6 +17,7 @@ mod einsum;
 mod generate;
 mod loss;
 mod matrix;
+mod meeting;
 mod movement;
 mod movement_calls;
 mod normalization;
@@ -25,6 +26,7 @@ mod pooling;
 mod reduction;
 mod reference;
 mod scatter;
+mod selecting;
 mod sorting;
 mod unary;
 

@@ -253,7 +253,7 @@ fn picks(draw: &mut Draw, shape: &[usize], n: usize) -> Array {
 
 /// `gather` and `scatter_add`: an index of the same number of axes, no longer than `x` along the
 /// others.
-fn indexed(draw: &mut Draw, name: &str, x: Array) -> (Vec<Array>, Params) {
+pub fn indexed(draw: &mut Draw, name: &str, x: Array) -> (Vec<Array>, Params) {
     let (along, x) = axis_with_elements(draw, x);
     let at = along.rem_euclid(x.shape.len() as i64) as usize;
     let mut shape = x.shape.clone();

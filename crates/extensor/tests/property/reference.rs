@@ -5,7 +5,7 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
 use crate::{activation, attention, bits, convolution, dropout, einsum, loss, normalization};
-use crate::{matrix, movement, pooling, reduction, sorting};
+use crate::{matrix, meeting, movement, pooling, reduction, selecting, sorting};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
 
@@ -97,8 +97,10 @@ pub struct Reference {
 type Backward = fn(&Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>>;
 
 /// The families that stand by themselves.
-static FAMILIES: [Reference; 10] = [
+static FAMILIES: &[Reference] = &[
     einsum::REFERENCE,
+    meeting::REFERENCE,
+    selecting::REFERENCE,
     sorting::REFERENCE,
     bits::REFERENCE,
     activation::REFERENCE,

@@ -3,19 +3,29 @@
 // A reduction is a `Rule`; `Reduction` adds the axes and makes it an operation. Its gradient is
 // the output's, broadcast to the numbers that went into it, times a weight for each.
 
+pub(super) mod counting;
+pub(super) mod covariance;
 pub(super) mod extremes;
+pub(super) mod log_running;
 pub(super) mod product;
+pub(super) mod quantile;
 pub(super) mod running;
 pub(super) mod scan;
 pub(super) mod spread;
 pub(super) mod trapezoid;
+pub(super) mod without_nan;
 
+pub use counting::*;
+pub use covariance::*;
 pub use extremes::*;
+pub use log_running::*;
 pub use product::*;
+pub use quantile::*;
 pub use running::*;
 pub use scan::*;
 pub use spread::*;
 pub use trapezoid::*;
+pub use without_nan::*;
 
 use crate::exec::launch_one;
 use crate::exec::reduce::{Fold, Reduce, Reduced};

@@ -16,6 +16,18 @@ use smallvec::smallvec;
 
 /// The positions along `axis` of the elements of `x` in order, as `i64`.
 fn positions(op: &'static str, x: &Tensor, axis: i64, descending: bool) -> Result<Tensor> {
+    let count = x.shape()[axis_index(op, axis, x.ndim())?];
+    found_along(op, x, axis, &Sorting::Order { descending }, count)
+}
+
+/// The `count` positions along `axis` that a kernel finds in each line of `x`.
+pub(super) fn found_along(
+    op: &'static str,
+    x: &Tensor,
+    axis: i64,
+    kernel: &Sorting,
+    count: usize,
+) -> Result<Tensor> {
     let axis = axis_index(op, axis, x.ndim())?;
     // The axis last, and back again.
     let mut forth: Vec<i64> = (0..x.ndim() as i64).filter(|&i| i != axis as i64).collect();
@@ -23,9 +35,11 @@ fn positions(op: &'static str, x: &Tensor, axis: i64, descending: bool) -> Resul
     let mut back: Vec<i64> = (0..x.ndim() as i64 - 1).collect();
     back.insert(axis, x.ndim() as i64 - 1);
     let rows = ops::transpose(x, &forth)?.contiguous()?;
-    let spec = Spec { shape: rows.shape().clone(), dtype: DType::I64 };
-    let sorted = launch_one(op, &Sorting::Order { descending }, &[&rows], spec)?;
-    ops::transpose(&sorted, &back)?.contiguous()
+    let mut shape = rows.shape().clone();
+    shape.set(x.ndim() - 1, count);
+    let spec = Spec { shape, dtype: DType::I64 };
+    let found = launch_one(op, kernel, &[&rows], spec)?;
+    ops::transpose(&found, &back)?.contiguous()
 }
 
 const AXIS: Parameter = optional("axis", "an axis, negative if counted from the end", "-1");
