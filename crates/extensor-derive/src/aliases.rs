@@ -48,6 +48,16 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
     ("dot", &["vdot", "inner", "vecdot"]),
     ("outer", &["ger"]),
     ("linear", &["dense", "addmm", "baddbmm"]),
+    // linalg
+    ("solve_triangular", &["triangular_solve"]),
+    ("inv", &["inverse"]),
+    ("det", &["determinant"]),
+    ("slogdet", &["logdet"]),
+    ("eigh", &["symeig"]),
+    ("eigvalsh", &["eigvals_symmetric"]),
+    ("svdvals", &["singular_values"]),
+    ("pinv", &["pinverse"]),
+    ("expm", &["matrix_exp"]),
     (
         "transpose",
         &[

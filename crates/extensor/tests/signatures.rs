@@ -80,7 +80,7 @@ fn disagreement(record: &Record, taken: &[(String, String)]) -> Result<(), Strin
             return Err(format!("the function takes {given} where the record says {name}"));
         }
         let fits = match argument.kind {
-            Kind::GradOutputs => of.starts_with("&[") && of.contains("Tensor"),
+            Kind::GradOutputs | Kind::Outputs => of.starts_with("&[") && of.contains("Tensor"),
             Kind::GradOutput | Kind::Output | Kind::Auxiliary => of.contains("&Tensor"),
             Kind::Input => of.contains("Tensor"),
             Kind::Shape(_) | Kind::Sizes => of == "&[usize]",
@@ -127,7 +127,7 @@ fn the_arguments_of_a_backward_function_are_things_that_the_record_knows() {
             let known = match argument.kind {
                 Kind::GradOutput | Kind::GradOutputs => false,
                 Kind::Input => input(argument.name),
-                Kind::Output => true,
+                Kind::Output | Kind::Outputs => true,
                 Kind::Auxiliary => {
                     auxiliary += 1;
                     auxiliary <= record.auxiliary

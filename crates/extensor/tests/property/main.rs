@@ -13,6 +13,7 @@ mod convolution;
 mod draw;
 mod dropout;
 mod generate;
+mod linalg;
 mod loss;
 mod matrix;
 mod movement;
@@ -90,6 +91,11 @@ fn elementwise_functions_agree_with_the_reference() {
 #[test]
 fn products_agree_with_the_reference() {
     check(Some(Family::Matrix), 120, Case::agrees);
+}
+
+#[test]
+fn decompositions_agree_with_the_reference() {
+    check(Some(Family::Linalg), 100, Case::agrees);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
 use crate::{activation, attention, bits, convolution, dropout, loss, normalization, pooling};
-use crate::{matrix, movement, reduction, sorting};
+use crate::{linalg, matrix, movement, reduction, sorting};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
 
@@ -97,7 +97,7 @@ pub struct Reference {
 type Backward = fn(&Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>>;
 
 /// The families that stand by themselves.
-static FAMILIES: [Reference; 9] = [
+static FAMILIES: [Reference; 10] = [
     sorting::REFERENCE,
     bits::REFERENCE,
     activation::REFERENCE,
@@ -107,6 +107,7 @@ static FAMILIES: [Reference; 9] = [
     attention::REFERENCE,
     dropout::REFERENCE,
     loss::REFERENCE,
+    linalg::REFERENCE,
 ];
 
 /// The reference of the family that the operation is of, if it is one of those.
