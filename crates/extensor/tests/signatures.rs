@@ -3,7 +3,7 @@
 use extensor::ops::catalogue::CATALOGUE;
 use extensor::ops::record::{Kind, Record};
 use extensor::ops::{AttentionOptions, BatchNormOptions, ConvOptions, CrossEntropyOptions};
-use extensor::ops::{FocalOptions, HuberOptions, PoolOptions, SmoothL1Options};
+use extensor::ops::{FocalOptions, HuberOptions, PoolOptions, SmoothL1Options, TriangularOptions};
 use extensor::over;
 use std::fmt::Debug;
 
@@ -41,7 +41,7 @@ fn fields(options: &dyn Debug) -> Vec<String> {
 
 /// The options that an argument of this type stands for; none if it is a thing of its own.
 fn options(of: &str) -> Vec<String> {
-    let known: [(&str, &dyn Debug); 9] = [
+    let known: [(&str, &dyn Debug); 10] = [
         ("AttentionOptions", &AttentionOptions::new()),
         ("BatchNormOptions", &BatchNormOptions::new()),
         ("ConvOptions", &ConvOptions::new()),
@@ -50,6 +50,7 @@ fn options(of: &str) -> Vec<String> {
         ("HuberOptions", &HuberOptions::new()),
         ("PoolOptions", &PoolOptions::new(2)),
         ("SmoothL1Options", &SmoothL1Options::new()),
+        ("TriangularOptions", &TriangularOptions::new()),
         ("Over", &over(0)),
     ];
     let inner = of.strip_prefix("impl Into<").and_then(|rest| rest.strip_suffix('>')).unwrap_or(of);

@@ -75,9 +75,8 @@ impl Cholesky {
             let a = regular(s, &[3, 3]);
             s.add_noted([a.clone()], Params::new(), "not symmetric");
             s.add([a], Params::new().with("upper", true));
-            let hilbert = (0..9).map(|k| 1.0 / (1 + k / 3 + k % 3) as f64).collect();
-            let hilbert = made(Tensor::from_vec(hilbert, [3, 3]));
-            s.add_noted([hilbert], Params::new(), "a Hilbert matrix");
+            let graded = crate::tensor([[100.0, 1.0, 0.0], [1.0, 2.0, 0.25], [0.0, 0.25, 1.0]]);
+            s.add_noted([graded], Params::new(), "graded");
             let a = made(symmetric(&regular(s, &[40, 40])));
             s.add_large([a], Params::new(), "large");
         },

@@ -114,7 +114,7 @@ impl Operation for Det {
         Ok(smallvec![ops::reshape(&along, y.shape())?])
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {
-        inputs[0].shape()[inputs[0].ndim() - 1]
+        turns(inputs[0])
     }
 }
 
@@ -163,7 +163,7 @@ impl Operation for Cofactors {
         Ok(smallvec![along])
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {
-        inputs[0].shape()[inputs[0].ndim() - 1]
+        turns(inputs[0])
     }
 }
 
@@ -285,6 +285,6 @@ impl Operation for Slogdet {
         Ok(smallvec![still, ops::reshape(&inner(&back, tangent)?, y.shape())?])
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {
-        inputs[0].shape()[inputs[0].ndim() - 1]
+        turns(inputs[0])
     }
 }

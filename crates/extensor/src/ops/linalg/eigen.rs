@@ -156,7 +156,7 @@ impl Operation for Eigh {
         Ok(smallvec![diagonal_of(&p)?, turned])
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {
-        inputs[0].shape()[inputs[0].ndim() - 1]
+        turns(inputs[0])
     }
 }
 
@@ -240,6 +240,6 @@ impl Operation for Eigvalsh {
         Ok(smallvec![ops::sum(&ops::multiply(&v, &moved)?, -2)?])
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {
-        inputs[0].shape()[inputs[0].ndim() - 1]
+        turns(inputs[0])
     }
 }

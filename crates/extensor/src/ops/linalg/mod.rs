@@ -196,6 +196,12 @@ fn with_diagonal(numbers: &Tensor) -> Result<Tensor> {
     ops::where_(&ops::not_equal(&eye, &zero)?, &wide, &zero)
 }
 
+/// How many numbers are added up on the way to one of a matrix's values or vectors: about four times each row
+/// or column is turned (reduced, iterated, and back), and each turn is a sum over its length.
+fn turns(x: &Tensor) -> usize {
+    4 * x.shape()[x.ndim() - 2..].iter().map(|n| n * n).max().unwrap_or(1)
+}
+
 /// Samples of matrices that are far from singular, with singular values and eigenvalues that are apart.
 fn regular(s: &mut Sampler, shape: &[usize]) -> Tensor {
     let [rows, columns] = [shape[shape.len() - 2], shape[shape.len() - 1]];

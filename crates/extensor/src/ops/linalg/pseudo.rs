@@ -165,7 +165,6 @@ impl Operation for Pinv {
         Ok(smallvec![ops::subtract(&ops::add(&second, &third)?, &first)?])
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {
-        let shape = inputs[0].shape();
-        shape[shape.len() - 2..].iter().copied().max().unwrap_or(1)
+        turns(inputs[0])
     }
 }

@@ -235,8 +235,7 @@ impl Operation for Svd {
         Ok(smallvec![du, diagonal_of(&p)?, matrix_transpose(&dv)?])
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {
-        let shape = inputs[0].shape();
-        shape[shape.len() - 2..].iter().copied().max().unwrap_or(1)
+        turns(inputs[0])
     }
 }
 
@@ -327,7 +326,6 @@ impl Operation for Svdvals {
         Ok(smallvec![ops::sum(&ops::multiply(&u, &moved)?, -2)?])
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {
-        let shape = inputs[0].shape();
-        shape[shape.len() - 2..].iter().copied().max().unwrap_or(1)
+        turns(inputs[0])
     }
 }
