@@ -721,7 +721,9 @@ fn decompositions(tried: &mut Tried) {
     let back = |g: &Tensor, _: &Tensor| alone(slogdet_backward(&[g, g], &a));
     tried.compare("slogdet", &one, f, back);
     let weights = [5, 6].map(|seed| normal(seed, &[3, 3]));
-    let join = |parts: [&Tensor; 2]| add(&multiply(parts[0], &weights[0])?, &multiply(parts[1], &weights[1])?);
+    let join = |parts: [&Tensor; 2]| {
+        add(&multiply(parts[0], &weights[0])?, &multiply(parts[1], &weights[1])?)
+    };
     let f = |x: &Vec<Tensor>| {
         let (q, r) = qr(&x[0], Basis::Complete)?;
         join([&q, &r])

@@ -127,7 +127,8 @@ fn a_matrix_that_is_not_finite_gives_nan_and_leaves_the_others_of_its_batch_alon
 }
 
 #[test]
-fn what_does_not_depend_on_the_choice_of_vectors_is_differentiable_where_values_are_equal() -> Result<()> {
+fn what_does_not_depend_on_the_choice_of_vectors_is_differentiable_where_values_are_equal()
+-> Result<()> {
     // The sum of all eigenvalues' cubes is the trace of the cube, whatever the vectors are.
     let cubes = |a: &Tensor| {
         let (w, v) = eigh(a)?;
@@ -174,7 +175,8 @@ fn the_determinant_is_differentiable_at_singular_matrices() -> Result<()> {
     assert!((slogdet(&many)?.1.item::<f64>()? - 700.0 * 4f64.ln()).abs() < 1e-9);
     let mut balanced = vec![4.0; 350];
     balanced.resize(700, 0.25);
-    let diagonal = multiply(&Tensor::eye(700, 700, DType::F64)?, &Tensor::from_vec(balanced, [700])?)?;
+    let diagonal =
+        multiply(&Tensor::eye(700, 700, DType::F64)?, &Tensor::from_vec(balanced, [700])?)?;
     assert_eq!(det(&diagonal)?.item::<f64>()?, 1.0);
     Ok(())
 }
@@ -184,7 +186,9 @@ fn where_there_is_no_derivative_the_error_says_why() -> Result<()> {
     let tall = random(7, &[3, 2]);
     let loss = |a: &Tensor| sum(&svd(a, Basis::Complete)?.1, ..);
     let error = grad(loss, &tall).unwrap_err().to_string();
-    assert!(error.starts_with("svd: cannot be differentiated with respect to a: with full_matrices"));
+    assert!(
+        error.starts_with("svd: cannot be differentiated with respect to a: with full_matrices")
+    );
     let loss = |a: &Tensor| sum(&qr(a, Basis::Complete)?.1, ..);
     let error = grad(loss, &tall).unwrap_err().to_string();
     assert!(error.starts_with("qr: cannot be differentiated with respect to a: with mode"));
@@ -256,7 +260,8 @@ fn powers_ranks_and_least_squares_are_what_they_should_be() -> Result<()> {
     let cube = matmul(&matmul(&a, &a)?, &a)?;
     assert!(apart(&matrix_power(&a, 3)?, &cube) < 1e-13);
     assert!(apart(&matmul(&matrix_power(&a, -3)?, &cube)?, &matrix_power(&a, 0)?) < 1e-9);
-    let ranks = tensor([[[1.0, 2.0], [2.0, 4.0]], [[0.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]]);
+    let ranks =
+        tensor([[[1.0, 2.0], [2.0, 4.0]], [[0.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]]);
     assert_eq!(matrix_rank(&ranks, None)?.to_vec::<i64>()?, [1, 0, 2]);
     assert_eq!(cond(&ranks, MatrixOrder::Two)?.to_f64_vec()[2], 1.0);
     let (tall, b) = (random(9, &[8, 3]), random(10, &[8, 2]));

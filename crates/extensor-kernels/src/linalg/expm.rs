@@ -97,8 +97,7 @@ fn one<T: Float>(n: usize, x: &[T], y: &mut [T]) {
 /// `a⁻¹·y` in place of `y`, by columns; `a` is overwritten.
 fn divide<T: Float>(n: usize, a: &mut [T], y: &mut [T]) {
     let (mut order, mut back) = (crate::stop::room(0usize, n), crate::stop::room(0usize, n));
-    let mut room =
-        Room::new(lu::lu_in_place_scratch::<usize, T>(n, n, Par::Seq, Spec::default()));
+    let mut room = Room::new(lu::lu_in_place_scratch::<usize, T>(n, n, Par::Seq, Spec::default()));
     let mut a = MatMut::from_column_major_slice_mut(a, n, n);
     let (target, stack) = (a.rb_mut(), room.stack());
     let (_, order) =

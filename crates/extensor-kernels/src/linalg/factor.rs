@@ -1,7 +1,7 @@
 //! Triangular factors, and what is solved with them.
 
+use super::transpose_in_place;
 use super::{Float, Matrices, Refusal, Refused, Room, all_finite, each, matrix, symmetric};
-use super::{transpose_in_place};
 use faer::linalg::cholesky::llt::factor as llt;
 use faer::linalg::lu::partial_pivoting::{factor as lu, solve as lu_solve};
 use faer::linalg::triangular_solve as triangular;
@@ -11,7 +11,12 @@ use faer::{MatMut, MatRef, Par, Spec};
 
 /// The lower triangular `y` with `y·yᵀ` the symmetric part of each `x`, or its transpose if `upper`.
 /// Refused is what is not positive definite.
-pub(super) fn cholesky<T: Float>(n: usize, upper: bool, x: &[T], y: &mut [T]) -> Result<(), Refused> {
+pub(super) fn cholesky<T: Float>(
+    n: usize,
+    upper: bool,
+    x: &[T],
+    y: &mut [T],
+) -> Result<(), Refused> {
     if n == 0 {
         return Ok(());
     }
@@ -140,8 +145,7 @@ impl<T: Float> Factors<T> {
         }
         let both = MatRef::from_column_major_slice(&self.both, n, n);
         let order = PermRef::new_checked(&self.order, &self.back, n);
-        let need =
-            lu_solve::solve_transpose_in_place_scratch::<usize, T>(n, columns, Par::Seq);
+        let need = lu_solve::solve_transpose_in_place_scratch::<usize, T>(n, columns, Par::Seq);
         let mut room = Room::new(need);
         let y = MatMut::from_row_major_slice_mut(y, n, columns);
         lu_solve::solve_transpose_in_place(both, both, order, y, Par::Seq, room.stack());
@@ -169,11 +173,7 @@ pub(super) fn inverse<T: Float>(n: usize, a: &[T], y: &mut [T]) -> Result<(), Re
     solve_in_place([n, n], a, y)
 }
 
-fn solve_in_place<T: Float>(
-    [n, columns]: [usize; 2],
-    a: &[T],
-    y: &mut [T],
-) -> Result<(), Refused> {
+fn solve_in_place<T: Float>([n, columns]: [usize; 2], a: &[T], y: &mut [T]) -> Result<(), Refused> {
     if n == 0 {
         return Ok(());
     }

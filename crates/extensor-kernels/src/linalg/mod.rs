@@ -95,23 +95,14 @@ pub trait Decompose: Native {
     fn qr(size: [usize; 2], complete: bool, x: &[Self], q: &mut [Self], r: &mut [Self]);
     /// The eigenvalues of the symmetric part of each `x`, in ascending order, and in the columns of
     /// `vectors` their vectors. Refused is what they are not found of, which has not been seen.
-    fn eigh(
-        n: usize,
-        x: &[Self],
-        values: &mut [Self],
-        vectors: &mut [Self],
-    ) -> Result<(), Refused>;
+    fn eigh(n: usize, x: &[Self], values: &mut [Self], vectors: &mut [Self])
+    -> Result<(), Refused>;
     /// The eigenvalues that [`eigh`](Decompose::eigh) finds, to rounding.
     fn eigvalsh(n: usize, x: &[Self], values: &mut [Self]) -> Result<(), Refused>;
     /// `u·s·vh = x` for each `x` of so many rows and columns, with as many vectors as it has singular
     /// values, or `full` bases of both spaces. Refused is what they are not found of, which has not been
     /// seen.
-    fn svd(
-        size: [usize; 2],
-        full: bool,
-        x: &[Self],
-        out: Svd<'_, Self>,
-    ) -> Result<(), Refused>;
+    fn svd(size: [usize; 2], full: bool, x: &[Self], out: Svd<'_, Self>) -> Result<(), Refused>;
     /// The singular values that [`svd`](Decompose::svd) finds, to rounding.
     fn svdvals(size: [usize; 2], x: &[Self], s: &mut [Self]) -> Result<(), Refused>;
     /// The exponential of each matrix.

@@ -51,9 +51,9 @@ pub(super) fn qr<T: Float>(
             let x = MatRef::from_column_major_slice(&by_columns, rows, columns);
             let x = x.subcols(0, short);
             let factors = MatRef::from_column_major_slice(&factors, block, short);
-            let need = householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(
-                rows, block, inner,
-            );
+            let need = householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<
+                T,
+            >(rows, block, inner);
             let mut room = Room::new(need);
             let q = MatMut::from_column_major_slice_mut(&mut q_columns, rows, inner);
             householder::apply_block_householder_sequence_on_the_left_in_place_with_conj(

@@ -196,6 +196,9 @@ fn singular<T: Float>(
     let x = MatRef::from_row_major_slice(&scaled, rows, columns);
     let (mut u, mut v) = (None, None);
     if let Some([left, right]) = vectors {
+        // faer (0.24) does not write all of a complete basis of a matrix that is much longer than wide.
+        left.fill(T::ZERO);
+        right.fill(T::ZERO);
         let (k, l) = (left.len() / rows.max(1), right.len() / columns.max(1));
         u = Some(MatMut::from_column_major_slice_mut(left, rows, k));
         v = Some(MatMut::from_column_major_slice_mut(right, columns, l));

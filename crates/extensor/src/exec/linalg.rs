@@ -98,10 +98,7 @@ mod run {
             }
         }
 
-        fn decompose<T: Decompose>(
-            self,
-            call: Call<'_, '_>,
-        ) -> std::result::Result<(), Refused> {
+        fn decompose<T: Decompose>(self, call: Call<'_, '_>) -> std::result::Result<(), Refused> {
             let (inputs, outputs) = (call.inputs, call.outputs);
             let (x, [rows, columns]) = (inputs[0].row_major::<T>(), size(&inputs[0]));
             let right = || (inputs[1].row_major::<T>(), size(&inputs[1]));

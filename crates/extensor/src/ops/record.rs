@@ -5,9 +5,9 @@ use super::Operation;
 pub use super::accuracy::{Accuracy, Bound};
 use super::params::Params;
 use super::samples::{Bad, Sample, Sampler};
-use crate::DType;
 pub(super) use super::signature::signature;
 pub use super::signature::{Argument, Kind, Signature};
+use crate::DType;
 use std::fmt;
 
 /// The families that operations come in.

@@ -42,8 +42,11 @@ impl Case {
             // Repeated values of small arrays only: the others must stay apart.
             // (A matrix with repeated rows has no inverse.)
             let alone = record.family == Family::Linalg;
-            let expanded =
-                if !alone && draw.chance(4) { draw.expand(array) } else { vec![false; array.shape.len()] };
+            let expanded = if !alone && draw.chance(4) {
+                draw.expand(array)
+            } else {
+                vec![false; array.shape.len()]
+            };
             laid.push(Plan::draw(&mut draw, &expanded).tensor(array));
         }
         let plain = call.inputs.iter().map(row_major).collect();

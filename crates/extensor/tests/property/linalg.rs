@@ -5,7 +5,7 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::reference::{Call, Reference};
 use extensor::DType;
-use extensor::ops::params::{Params, Value};
+use extensor::ops::params::Params;
 
 pub const REFERENCE: Reference = Reference {
     names: &[
@@ -72,8 +72,7 @@ fn eliminate(a: &Matrix, b: &Matrix) -> (Matrix, f64) {
     let (mut det, mut order) = (1.0, (0..n).collect::<Vec<_>>());
     for k in 0..n {
         let rest = (k..n).flat_map(|i| (k..n).map(move |j| (i, j)));
-        let largest =
-            rest.max_by(|&(i, j), &(p, q)| a.at(i, j).abs().total_cmp(&a.at(p, q).abs()));
+        let largest = rest.max_by(|&(i, j), &(p, q)| a.at(i, j).abs().total_cmp(&a.at(p, q).abs()));
         let (row, column) = largest.expect("a number");
         if row != k {
             det = -det;
@@ -203,18 +202,17 @@ fn svd(a: &Matrix) -> (Matrix, Vec<f64>, Matrix) {
     let left = Matrix::new(work.rows, n, |i, j| work.at(i, order[j]) / s[j]);
     let right = Matrix::new(n, n, |i, j| v.at(i, order[j]));
     let (u, v) = if wide { (right, left) } else { (left, right) };
-    let signs: Vec<f64> =
-        (0..n).map(|j| if turned(&u.column(j)) { -1.0 } else { 1.0 }).collect();
+    let signs: Vec<f64> = (0..n).map(|j| if turned(&u.column(j)) { -1.0 } else { 1.0 }).collect();
     let signed = |x: &Matrix| Matrix::new(x.rows, n, |i, j| x.at(i, j) * signs[j]);
     (signed(&u), s, signed(&v).turned())
 }
 
 fn expm(a: &Matrix) -> Matrix {
-    const HALVINGS: i32 = 8;
+    const HALVINGS: i32 = 4;
     let n = a.rows;
     let small = Matrix::new(n, n, |i, j| a.at(i, j) / 2f64.powi(HALVINGS));
     let (mut term, mut sum) = (Matrix::one(n), Matrix::one(n));
-    for k in 1..20 {
+    for k in 1..30 {
         term = term.times(&small);
         term.of.iter_mut().for_each(|v| *v /= f64::from(k));
         sum.of.iter_mut().zip(&term.of).for_each(|(s, t)| *s += t);
@@ -390,7 +388,8 @@ fn matrices(draw: &mut Draw, shape: &[usize], dtype: DType, even: bool) -> Array
 
 fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
     let dtype = draw.pick(&[DType::F32, DType::F64]);
-    let batch: Vec<usize> = draw.pick(&[vec![], vec![], vec![2], vec![3, 1], vec![2, 2], vec![0]]);
+    let batches: [&[usize]; 6] = [&[], &[], &[2], &[3, 1], &[2, 2], &[0]];
+    let batch = draw.pick(&batches);
     let with = |sizes: &[usize]| batch.iter().chain(sizes).copied().collect::<Vec<_>>();
     let n = draw.below(5);
     match name {
@@ -422,7 +421,7 @@ fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
                 "qr" if n <= columns && draw.chance(2) => params.with("mode", "complete"),
                 "qr" => params,
                 "svd" => params.with("full_matrices", n == columns && draw.chance(2)),
-                "pinv" => params.with("rtol", draw.pick(&[Value::None, Value::Float(1e-3)])),
+                "pinv" => params.with("rtol", draw.pick(&[None, Some(1e-3)])),
                 _ => params,
             };
             (vec![a], params)

@@ -134,8 +134,7 @@ impl Operation for Cholesky {
         run("cholesky", Linalg::Cholesky { upper: self.upper }, inputs, specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
-        let turned =
-            |x: &Tensor| if self.upper { matrix_transpose(x) } else { Ok(x.clone()) };
+        let turned = |x: &Tensor| if self.upper { matrix_transpose(x) } else { Ok(x.clone()) };
         let (g, l) = (turned(call.grad())?, turned(call.output())?);
         call.one(|| {
             let inner = halved(&ops::matmul(&matrix_transpose(&l)?, &g)?)?;

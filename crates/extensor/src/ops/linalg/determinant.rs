@@ -103,9 +103,7 @@ impl Operation for Det {
         run("det", Linalg::Det, inputs, specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
-        call.one(|| {
-            ops::multiply(&wide(call.grad())?, &apply_one(&Cofactors, &[call.inputs[0]])?)
-        })
+        call.one(|| ops::multiply(&wide(call.grad())?, &apply_one(&Cofactors, &[call.inputs[0]])?))
     }
     fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
         let y = call.outputs[0];

@@ -121,9 +121,8 @@ impl Operation for Solve {
     fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
         let [a, b] = [call.inputs[0], call.inputs[1]];
         let (y, vector) = (call.outputs[0], b.ndim() == 1);
-        let turned = call.tangents[0].map(|tangent| {
-            ops::negate(&ops::matmul(tangent, &as_matrix(y, vector)?)?)
-        });
+        let turned = call.tangents[0]
+            .map(|tangent| ops::negate(&ops::matmul(tangent, &as_matrix(y, vector)?)?));
         let Some(right) = right_side(turned.transpose()?, call.tangents[1], vector)? else {
             return Ok(smallvec![y.zeros_like()?]);
         };
