@@ -49,6 +49,16 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
     ("outer", &["ger"]),
     ("linear", &["dense", "addmm", "baddbmm"]),
     ("einsum", &["contract"]),
+    // linalg
+    ("solve_triangular", &["triangular_solve"]),
+    ("inv", &["inverse"]),
+    ("det", &["determinant"]),
+    ("slogdet", &["logdet"]),
+    ("eigh", &["symeig"]),
+    ("eigvalsh", &["eigvals_symmetric"]),
+    ("svdvals", &["singular_values"]),
+    ("pinv", &["pinverse"]),
+    ("expm", &["matrix_exp"]),
     (
         "transpose",
         &[

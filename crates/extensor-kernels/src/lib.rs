@@ -17,6 +17,8 @@ pub mod gemm;
 pub mod index;
 pub mod interpret;
 pub mod isa;
+#[cfg(feature = "linalg")]
+pub mod linalg;
 pub mod map;
 pub mod masked;
 pub mod math;

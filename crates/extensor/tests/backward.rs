@@ -836,10 +836,84 @@ fn losses(tried: &mut Tried) {
     }
 }
 
+fn decompositions(tried: &mut Tried) {
+    let noise = normal(1, &[2, 3, 3]);
+    let eye = Tensor::eye(3, 3, DType::F64).unwrap();
+    let a = &noise + &tensor([[3.0, 0.0, 0.0], [0.0, 5.0, 0.0], [0.0, 0.0, 8.0]]);
+    let b = normal(2, &[2, 3, 2]);
+    let even = add(&matmul(&a, &matrix_transpose(&a).unwrap()).unwrap(), &eye).unwrap();
+    let (one, two) = ([a.clone()], [a.clone(), b.clone()]);
+    let alone = |grad: Result<Tensor>| Ok(vec![grad?]);
+    let pair = |(da, db)| vec![da, db];
+    tried.compare(
+        "cholesky",
+        std::slice::from_ref(&even),
+        |x| cholesky(&x[0], Triangle::Upper),
+        |g, y| alone(cholesky_backward(g, y, Triangle::Upper)),
+    );
+    let options = TriangularOptions::new().upper(true).transposed(true);
+    tried.compare(
+        "solve_triangular",
+        &two,
+        |x| solve_triangular(&x[0], &x[1], options),
+        |g, y| Ok(pair(solve_triangular_backward(g, &a, &b, y, options)?)),
+    );
+    let back = |g: &Tensor, y: &Tensor| Ok(pair(solve_backward(g, &a, &b, y)?));
+    tried.compare("solve", &two, |x| solve(&x[0], &x[1]), back);
+    tried.compare("inv", &one, |x| inv(&x[0]), |g, y| alone(inv_backward(g, y)));
+    tried.compare("det", &one, |x| det(&x[0]), |g, _| alone(det_backward(g, &a)));
+    tried.compare("expm", &one, |x| expm(&x[0]), |g, _| alone(expm_backward(g, &a)));
+    let back = |g: &Tensor, _: &Tensor| alone(eigvalsh_backward(g, &a));
+    tried.compare("eigvalsh", &one, |x| eigvalsh(&x[0]), back);
+    let back = |g: &Tensor, _: &Tensor| alone(svdvals_backward(g, &a));
+    tried.compare("svdvals", &one, |x| svdvals(&x[0]), back);
+    let back = |g: &Tensor, y: &Tensor| alone(pinv_backward(g, &a, y, 1e-8));
+    tried.compare("pinv", &one, |x| pinv(&x[0], 1e-8), back);
+    // Of several results, one after the other, times weights that tell them apart.
+    let f = |x: &Vec<Tensor>| {
+        let (sign, log) = slogdet(&x[0])?;
+        add(&sign, &log)
+    };
+    let back = |g: &Tensor, _: &Tensor| alone(slogdet_backward(&[g, g], &a));
+    tried.compare("slogdet", &one, f, back);
+    let weights = [5, 6].map(|seed| normal(seed, &[3, 3]));
+    let join = |parts: [&Tensor; 2]| {
+        add(&multiply(parts[0], &weights[0])?, &multiply(parts[1], &weights[1])?)
+    };
+    let f = |x: &Vec<Tensor>| {
+        let (q, r) = qr(&x[0], Basis::Complete)?;
+        join([&q, &r])
+    };
+    tried.compare("qr", &one, f, |g, _| {
+        let (q, r) = qr(&a, Basis::Complete)?;
+        let grads = [multiply(g, &weights[0])?, multiply(g, &weights[1])?];
+        alone(qr_backward(&grads, &a, &[q, r], Basis::Complete))
+    });
+    let f = |x: &Vec<Tensor>| {
+        let (w, v) = eigh(&x[0])?;
+        join([&expand_dims(&w, -1)?, &v])
+    };
+    tried.compare("eigh", &one, f, |g, _| {
+        let (w, v) = eigh(&a)?;
+        let first = sum(&multiply(g, &weights[0])?, -1)?;
+        alone(eigh_backward(&[first, multiply(g, &weights[1])?], &a, &[w, v]))
+    });
+    let f = |x: &Vec<Tensor>| {
+        let (u, s, vh) = svd(&x[0], Basis::Reduced)?;
+        add(&join([&u, &vh])?, &expand_dims(&s, -1)?)
+    };
+    tried.compare("svd", &one, f, |g, _| {
+        let (u, s, vh) = svd(&a, Basis::Reduced)?;
+        let [gu, gvh] = [multiply(g, &weights[0])?, multiply(g, &weights[1])?];
+        let grads = [gu, sum(g, -1)?, gvh];
+        alone(svd_backward(&grads, &a, &[u, s, vh], Basis::Reduced))
+    });
+}
+
 #[test]
 fn every_backward_function_gives_the_gradients_of_its_function() {
     let mut tried = Tried::default();
-    for some in [elements, reductions, shapes, products, windows, norms, losses] {
+    for some in [elements, reductions, shapes, products, decompositions, windows, norms, losses] {
         some(&mut tried);
     }
     let all = catalogue::CATALOGUE.iter().filter_map(|record| record.backward);

@@ -7,6 +7,7 @@ use extensor::ops::{BinaryCrossEntropyOptions, GaussianNllOptions, KlDivergenceO
 use extensor::ops::{DiagonalOptions, FocalOptions, HuberOptions, PoolOptions, SmoothL1Options};
 use extensor::ops::{
     LogitsOptions, MarginRankingOptions, NllOptions, PoissonNllOptions, ScatterOptions,
+    TriangularOptions,
 };
 use extensor::over;
 use std::fmt::Debug;
@@ -63,6 +64,7 @@ fn options(of: &str) -> Vec<String> {
         ("PoolOptions", &PoolOptions::new(2)),
         ("ScatterOptions", &ScatterOptions::new()),
         ("SmoothL1Options", &SmoothL1Options::new()),
+        ("TriangularOptions", &TriangularOptions::new()),
         ("Over", &over(0)),
     ];
     let inner = of.strip_prefix("impl Into<").and_then(|rest| rest.strip_suffix('>')).unwrap_or(of);
@@ -93,7 +95,7 @@ fn disagreement(record: &Record, taken: &[(String, String)]) -> Result<(), Strin
             return Err(format!("the function takes {given} where the record says {name}"));
         }
         let fits = match argument.kind {
-            Kind::GradOutputs => of.starts_with("&[") && of.contains("Tensor"),
+            Kind::GradOutputs | Kind::Outputs => of.starts_with("&[") && of.contains("Tensor"),
             Kind::GradOutput | Kind::Output | Kind::Auxiliary => of.contains("&Tensor"),
             Kind::Input => of.contains("Tensor"),
             Kind::Shape(_) | Kind::Sizes => of == "&[usize]",
@@ -140,7 +142,7 @@ fn the_arguments_of_a_backward_function_are_things_that_the_record_knows() {
             let known = match argument.kind {
                 Kind::GradOutput | Kind::GradOutputs => false,
                 Kind::Input => input(argument.name),
-                Kind::Output => true,
+                Kind::Output | Kind::Outputs => true,
                 Kind::Auxiliary => {
                     auxiliary += 1;
                     auxiliary <= record.auxiliary

@@ -198,7 +198,7 @@ impl Example {
                     Some((_, value)) => format!("{name}={}", python_value(value)),
                     None => continue,
                 },
-                Kind::GradOutputs | Kind::Sizes => return None,
+                Kind::GradOutputs | Kind::Outputs | Kind::Sizes => return None,
             });
         }
         Some(format!("ops.{}({})", super::facts::backward_name(record), arguments.join(", ")))

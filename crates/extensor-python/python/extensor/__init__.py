@@ -27,7 +27,8 @@ from . import _methods  # noqa: E402
 
 # Imported when they are asked for first: whoever wants an array does not wait for them.
 _LATER = (
-    "data", "debug", "distributed", "gradients", "io", "memory", "metrics", "nn", "optim", "progress", "train",
+    "data", "debug", "distributed", "gradients", "io", "linalg", "memory", "metrics", "nn", "optim", "progress",
+    "train",
 )  # fmt: skip
 
 

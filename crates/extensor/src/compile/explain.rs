@@ -137,6 +137,7 @@ pub(super) fn what(kind: &Kind<'_>) -> String {
         Kind::Scan(x) => format!("{x:?}"),
         Kind::Update => "an optimiser's step".into(),
         Kind::Product(x) => format!("{x:?}"),
+        Kind::Linalg(x) => format!("{x:?}"),
         Kind::Convolution(x) => format!("{x:?}"),
         Kind::Pool(x) => format!("{x:?}"),
         Kind::Rows(x) => format!("{x:?}"),

@@ -15,6 +15,7 @@ pub(crate) mod convolve;
 pub(crate) mod copy;
 pub(crate) mod fused;
 pub(crate) mod index;
+pub(crate) mod linalg;
 pub(crate) mod map;
 pub(crate) mod normalize;
 pub(crate) mod pool;
@@ -71,6 +72,8 @@ pub(crate) enum Kind<'a> {
     Update,
     /// Products of matrices.
     Product(&'a product::Product),
+    /// Decompositions of matrices, and what is solved with them.
+    Linalg(&'a linalg::Linalg),
     /// Convolutions and their gradients.
     Convolution(&'a convolve::Convolution),
     /// Windows without weights.

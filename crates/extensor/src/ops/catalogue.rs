@@ -8,8 +8,8 @@ use super::params::Params;
 use super::record::{Count, Record};
 use super::reduction::Rule;
 use super::source::{Name, Noted, Sources, backward_function, hash};
-use super::{activation, arithmetic, attention, convolution, dropout, elementwise, loss, matrix};
-use super::{normalization, pooling, reduction, shape};
+use super::{activation, arithmetic, attention, convolution, dropout, elementwise, linalg, loss};
+use super::{matrix, normalization, pooling, reduction, shape};
 use crate::{Error, Result, Tensor};
 
 /// The list, and beside it where each operation's functions are: those that `#[method]` and `#[noted]`
@@ -113,6 +113,20 @@ catalogue! {
     matrix::linear::Linear::RECORD,
     matrix::einsum::Einsum::RECORD,
     shape::views::Transpose::RECORD,
+    // linalg
+    linalg::cholesky::Cholesky::RECORD,
+    linalg::triangular::SolveTriangular::RECORD,
+    linalg::solve::Solve::RECORD,
+    linalg::solve::Inv::RECORD,
+    linalg::determinant::Det::RECORD,
+    linalg::determinant::Slogdet::RECORD,
+    linalg::orthogonal::Qr::RECORD,
+    linalg::eigen::Eigh::RECORD,
+    linalg::eigen::Eigvalsh::RECORD,
+    linalg::singular::Svd::RECORD,
+    linalg::singular::Svdvals::RECORD,
+    linalg::pseudo::Pinv::RECORD,
+    linalg::exponential::Expm::RECORD,
     // reduction
     reduction::Sum::RECORD,
     reduction::Mean::RECORD,

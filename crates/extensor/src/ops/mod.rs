@@ -38,6 +38,7 @@ pub mod attention;
 pub mod convolution;
 pub mod dropout;
 pub mod elementwise;
+pub mod linalg;
 pub mod loss;
 pub mod matrix;
 pub mod normalization;
@@ -57,6 +58,8 @@ pub use convolution::*;
 pub use dropout::*;
 #[doc(no_inline)]
 pub use elementwise::*;
+#[doc(no_inline)]
+pub use linalg::*;
 #[doc(no_inline)]
 pub use loss::*;
 #[doc(no_inline)]

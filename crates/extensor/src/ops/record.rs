@@ -7,6 +7,7 @@ use super::params::Params;
 use super::samples::{Bad, Sample, Sampler};
 pub(super) use super::signature::signature;
 pub use super::signature::{Argument, Kind, Signature};
+use crate::DType;
 use std::fmt;
 
 /// The families that operations come in.
@@ -18,6 +19,8 @@ pub enum Family {
     Elementwise,
     /// Products of matrices.
     Matrix,
+    /// Decompositions of matrices, and what is solved with them.
+    Linalg,
     /// Many numbers to one.
     Reduction,
     /// Numbers moved and picked.
@@ -44,6 +47,7 @@ impl fmt::Display for Family {
             Family::Arithmetic => "arithmetic",
             Family::Elementwise => "elementwise",
             Family::Matrix => "matrix",
+            Family::Linalg => "linalg",
             Family::Reduction => "reduction",
             Family::Shape => "shape",
             Family::Activation => "activation",
@@ -227,6 +231,11 @@ pub struct Record {
     /// else its derivatives are compared with differences; the suite catches a record that calls a
     /// smooth point a kink.
     pub kinks: fn(&Sample) -> bool,
+    /// The float dtypes that it takes, if it takes floats.
+    pub dtypes: &'static [DType],
+    /// Whether the operation takes inputs that the suite made of its samples' (rounded, with zeros, far
+    /// out), and its derivatives can be told from rounding there: not every matrix has an inverse.
+    pub takes: fn(&Sample) -> bool,
     /// Calls that must fail, with a part of the message.
     pub errors: fn(&mut Bad),
 }
@@ -257,6 +266,8 @@ impl Record {
         build: |_| Err(crate::Error::UnknownOperation { name: String::new() }),
         samples: |_| {},
         kinks: |_| false,
+        dtypes: &DType::FLOATS,
+        takes: |_| true,
         errors: |_| {},
     };
 

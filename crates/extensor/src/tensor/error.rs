@@ -182,6 +182,24 @@ pub enum Error {
         /// The operation.
         op: &'static str,
     },
+    /// A matrix that something cannot be done with.
+    #[error("{op}: {matrix} {what}")]
+    Matrix {
+        /// The operation.
+        op: &'static str,
+        /// Which one: the only one, or one of a batch.
+        matrix: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Something that this build of the library is without.
+    #[error("{op}: the library was built without its feature {feature:?}")]
+    Unavailable {
+        /// The operation.
+        op: &'static str,
+        /// The feature to build it with.
+        feature: &'static str,
+    },
     /// A gradient was asked for where there is none.
     #[error("{op}: cannot be differentiated with respect to {argument}: {reason}")]
     NotDifferentiable {

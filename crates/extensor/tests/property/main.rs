@@ -15,6 +15,7 @@ mod draw;
 mod dropout;
 mod einsum;
 mod generate;
+mod linalg;
 mod loss;
 mod matrix;
 mod meeting;
@@ -94,6 +95,11 @@ fn elementwise_functions_agree_with_the_reference() {
 #[test]
 fn products_agree_with_the_reference() {
     check(Some(Family::Matrix), 120, Case::agrees);
+}
+
+#[test]
+fn decompositions_agree_with_the_reference() {
+    check(Some(Family::Linalg), 100, Case::agrees);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
 use crate::{activation, attention, bits, convolution, dropout, einsum, loss, normalization};
-use crate::{matrix, meeting, movement, pooling, reduction, selecting, sorting};
+use crate::{linalg, matrix, meeting, movement, pooling, reduction, selecting, sorting};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
 
@@ -110,6 +110,7 @@ static FAMILIES: &[Reference] = &[
     attention::REFERENCE,
     dropout::REFERENCE,
     loss::REFERENCE,
+    linalg::REFERENCE,
 ];
 
 /// The reference of the family that the operation is of, if it is one of those.
