@@ -24,6 +24,7 @@ mod reduction;
 mod reference;
 mod scatter;
 mod sorting;
+mod special;
 mod unary;
 
 use case::Case;

@@ -5,7 +5,7 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
 use crate::{activation, attention, bits, convolution, dropout, loss, normalization, pooling};
-use crate::{matrix, movement, reduction, sorting};
+use crate::{matrix, movement, reduction, sorting, special};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
 
@@ -97,10 +97,11 @@ pub struct Reference {
 type Backward = fn(&Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>>;
 
 /// The families that stand by themselves.
-static FAMILIES: [Reference; 9] = [
+static FAMILIES: [Reference; 10] = [
     sorting::REFERENCE,
     bits::REFERENCE,
     activation::REFERENCE,
+    special::REFERENCE,
     convolution::REFERENCE,
     pooling::REFERENCE,
     normalization::REFERENCE,
