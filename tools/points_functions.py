@@ -32,7 +32,8 @@ CASES = []
 def case(name, params="", form="x", points=(), others=(), extra=(), order=ORDER, infinite=True, nan=True):
     """Adds a function to the table. `form` says what the one or two numbers are: `x`, an input; `x,y`, two inputs;
     `x;t`, an input and a constant; `row` and `row0`, a vector of the two, or of the two and 0; a number behind it
-    is the output's element. `points`: constants to look beside; `others`: the second number's; `extra`: more points."""
+    is the output's element. `points`: constants to look beside; `others`: the second number's; `extra`: more points; `infinite`: whether there are limits at ±∞, or
+    what holds at one of them (NaN if not)."""
     def add(f):
         CASES.append(dict(name=name, params=params, form=form, points=points, others=others, extra=extra, order=order, infinite=infinite, nan=nan, f=f))
         return f
@@ -382,3 +383,4 @@ def _(x):
     return constant(mpf(x), 1)
 
 import points_pairs  # noqa: E402,F401  (the functions of two numbers)
+import points_special  # noqa: E402,F401  (the special functions)

@@ -4,7 +4,7 @@ import math
 
 from mpmath import mp, mpf
 
-from points_functions import INF, NAN, Outside, Say, case
+from points_functions import INF, LEAST, NAN, Outside, Say, case
 from points_math import *
 
 
@@ -179,6 +179,28 @@ def _(x, y):
 def _(x, y):
     a, b = both(x, y)
     return a + jsoftplus(b - a) if x >= y else b + jsoftplus(a - b)
+
+
+def times_log(shift, log):
+    """x·ln(shift + y), 0 where x is."""
+    def f(x, y):
+        d = mpf(y) + shift
+        if d > 0:
+            a, b = both(x, y)
+            r = 1 / (Num(mpf(y)) + shift)
+            return a * compose([call(log, lambda v: 1 / (v + shift), Num(mpf(y))), r, -(r * r), 2 * (r * r * r)], b)
+        if d < 0 and x != 0:
+            raise Outside
+        if d < 0:
+            return {(0, 0): Num(0), (1, 0): Say(0.0), (0, 1): Say(0.0)}
+        value = Num(0) if x == 0 else Num(-math.copysign(INF, x))
+        return {(0, 0): value, (1, 0): Say(to_float(mp.log(LEAST))), (0, 1): Say(to_float(mpf(x) / LEAST))}
+    return f
+
+
+LOGS = ((2.0, 1.0), (0.0, 0.5), (0.0, -2.0), (-1.5, 0.9999999), (3.0, 1e-20), (1e-300, 1e300))
+pair("xlogy", extra=LOGS, infinite=False)(times_log(0, mp.log))
+pair("xlog1py", extra=LOGS + ((2.0, -1.0), (0.0, -1.0), (0.5, -0.9999999), (1.0, 1e-300)), infinite=False)(times_log(1, mp.log1p))
 
 
 @pair("copysign", infinite=False)

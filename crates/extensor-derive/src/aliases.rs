@@ -43,6 +43,12 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
     ("clip", &["clamp", "clamp_min", "clamp_max"]),
     ("reciprocal", &["recip"]),
     ("isfinite", &["is_finite"]),
+    ("lgamma", &["gammaln"]),
+    ("digamma", &["psi"]),
+    ("erfinv", &["erf_inv"]),
+    ("ndtr", &["norm_cdf"]),
+    ("log_ndtr", &["norm_logcdf"]),
+    ("ndtri", &["norm_ppf"]),
     // matrix
     ("matmul", &["mm", "bmm", "mv", "matvec", "vecmat", "dot_general", "batch_matmul"]),
     ("dot", &["vdot", "inner", "vecdot"]),

@@ -75,16 +75,19 @@ fn elements(tried: &mut Tried) {
         reciprocal reciprocal_backward, abs abs_backward, sign sign_backward, sin sin_backward,
         cos cos_backward, atan atan_backward, sinh sinh_backward, cosh cosh_backward,
         asinh asinh_backward, erf erf_backward, erfc erfc_backward, ceil ceil_backward,
-        floor floor_backward, trunc trunc_backward, round round_backward);
+        floor floor_backward, trunc trunc_backward, round round_backward, exp2 exp2_backward,
+        sinc sinc_backward, ndtr ndtr_backward, log_ndtr log_ndtr_backward);
     of_one!(tried, [-1.5, 1.5], from output: sigmoid sigmoid_backward, tanh tanh_backward,
         exp exp_backward, tan tan_backward);
     of_one!(tried, [0.2, 0.9], from x: log log_backward, log1p log1p_backward, log2 log2_backward,
         log10 log10_backward, rsqrt rsqrt_backward, asin asin_backward, acos acos_backward,
-        atanh atanh_backward);
-    of_one!(tried, [0.2, 0.9], from output: sqrt sqrt_backward);
+        atanh atanh_backward, logit logit_backward, entr entr_backward, lgamma lgamma_backward,
+        digamma digamma_backward, erfinv erfinv_backward, ndtri ndtri_backward);
+    of_one!(tried, [0.2, 0.9], from output: sqrt sqrt_backward, cbrt cbrt_backward);
     of_one!(tried, [1.2, 3.0], from x: acosh acosh_backward);
     of_two!(tried: atan2 atan2_backward, hypot hypot_backward, logaddexp logaddexp_backward,
-        copysign copysign_backward, multiply multiply_backward, divide divide_backward,
+        copysign copysign_backward, xlogy xlogy_backward, xlog1py xlog1py_backward,
+        multiply multiply_backward, divide divide_backward,
         power power_backward, floor_divide floor_divide_backward, modulo modulo_backward,
         fmod fmod_backward, fmax fmax_backward, fmin fmin_backward,
         maximum maximum_backward, minimum minimum_backward);
@@ -132,6 +135,14 @@ fn elements(tried: &mut Tried) {
         |x| leaky_relu(&x[0], 0.3),
         |g, _| Ok(vec![leaky_relu_backward(g, &a, 0.3)?]),
     );
+    for n in [0, 1, 2] {
+        tried.compare(
+            "polygamma",
+            &one,
+            |x| polygamma(&x[0], n),
+            |g, _| Ok(vec![polygamma_backward(g, &a, n)?]),
+        );
+    }
     tried.compare("elu", &one, |x| elu(&x[0], 0.7), |g, _| Ok(vec![elu_backward(g, &a, 0.7)?]));
     let back = |d: Tensor| Ok(vec![d]);
     tried.compare("celu", &one, |x| celu(&x[0], 0.7), |g, _| back(celu_backward(g, &a, 0.7)?));

@@ -29,6 +29,7 @@ mod reference;
 mod scatter;
 mod selecting;
 mod sorting;
+mod special;
 mod unary;
 
 use case::Case;

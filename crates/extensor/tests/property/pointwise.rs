@@ -178,6 +178,22 @@ fn log_add_exp(a: f64, b: f64) -> f64 {
     }
 }
 
+/// `g` times a slope of `x·ln z`, where `z` is at, or below, 0 too.
+fn log_slope(g: f64, x: &[f64], slopes: [f64; 2], which: usize, z: f64, c: Context) -> f64 {
+    match () {
+        _ if flat(x).is_nan() => f64::NAN,
+        _ if z < 0.0 && x[0] != 0.0 => {
+            if g == 0.0 {
+                0.0
+            } else {
+                f64::NAN
+            }
+        }
+        _ if z < 0.0 => 0.0,
+        _ => c.settled(times(g, slopes[which]), z == 0.0 && x[0].is_finite() && g.is_finite()),
+    }
+}
+
 fn integer_power(base: i128, exponent: i128) -> i128 {
     // The result wraps at 64 bits at most: powers modulo 2¹²⁸ are enough.
     (0..128).rev().fold(1i128, |power, bit| {
@@ -430,6 +446,36 @@ pub fn find(name: &str) -> Option<Pointwise> {
             }),
             // The difference is rounded, and then an exponent.
             slack: |x| 12.0 + (x[0] - x[1]).abs().min(1e4),
+            ..BINARY
+        },
+        "xlogy" => Pointwise {
+            takes: Takes::Floats,
+            float: |x| if x[0] == 0.0 && !x[1].is_nan() { 0.0 } else { x[0] * x[1].ln() },
+            ulps: 4.0,
+            slack: |_| 12.0,
+            gradient: Some(|g, x, _, which, c| {
+                let y = if x[1] == 0.0 { 1e-10 } else { x[1] };
+                log_slope(g, x, [y.ln(), x[0] / y], which, x[1], c)
+            }),
+            swell: |g, x| (1.0 + g.abs()) * (1.0 + 1.0 / guard(x[1]).abs()),
+            ranges: [[-4.0, 4.0], [0.0, 4.0]],
+            ..BINARY
+        },
+        "xlog1py" => Pointwise {
+            takes: Takes::Floats,
+            float: |x| if x[0] == 0.0 && !x[1].is_nan() { 0.0 } else { x[0] * x[1].ln_1p() },
+            ulps: 4.0,
+            slack: |_| 12.0,
+            gradient: Some(|g, x, _, which, c| {
+                let above = c.held(1.0 + x[1]);
+                let (log, below) = match above {
+                    0.0 => (1e-10f64.ln(), 1e-10),
+                    _ => (x[1].ln_1p(), above),
+                };
+                log_slope(g, x, [log, x[0] / below], which, above, c)
+            }),
+            swell: |g, x| (1.0 + g.abs()) * (1.0 + 1.0 / guard(1.0 + x[1]).abs()),
+            ranges: [[-4.0, 4.0], [-1.0, 4.0]],
             ..BINARY
         },
         "copysign" => Pointwise {

@@ -5,7 +5,7 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
 use crate::{activation, attention, bits, convolution, dropout, einsum, loss, normalization};
-use crate::{linalg, matrix, meeting, movement, pooling, reduction, selecting, sorting};
+use crate::{linalg, matrix, meeting, movement, pooling, reduction, selecting, sorting, special};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
 
@@ -104,6 +104,7 @@ static FAMILIES: &[Reference] = &[
     sorting::REFERENCE,
     bits::REFERENCE,
     activation::REFERENCE,
+    special::REFERENCE,
     convolution::REFERENCE,
     pooling::REFERENCE,
     normalization::REFERENCE,
