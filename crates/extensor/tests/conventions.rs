@@ -262,7 +262,7 @@ fn nan_in_gives_nan_out_in_every_function_of_floats() {
                 let outputs = record.call(&inputs, &sample.params).unwrap();
                 let results = &outputs[..record.results(outputs.len())];
                 let values: Vec<f64> = results.iter().flat_map(|y| y.to_f64_vec()).collect();
-                let movers = ["pad", "tril", "triu", "slice", "split"];
+                let movers = ["pad", "tril", "triu", "slice", "split", "unfold", "fold"];
                 let expected = if movers.contains(&record.name) || values.is_empty() {
                     continue;
                 } else {

@@ -2,8 +2,9 @@
 
 use extensor::ops::catalogue::CATALOGUE;
 use extensor::ops::record::{Kind, Record};
-use extensor::ops::{AttentionOptions, BatchNormOptions, ConvOptions, CrossEntropyOptions};
-use extensor::ops::{FocalOptions, HuberOptions, PoolOptions, SmoothL1Options};
+use extensor::ops::{AttentionOptions, BatchNormOptions, Conv3dOptions, ConvOptions};
+use extensor::ops::{CrossEntropyOptions, FocalOptions, HuberOptions, Pool3dOptions, PoolOptions};
+use extensor::ops::{InterpolateOptions, SmoothL1Options};
 use extensor::over;
 use std::fmt::Debug;
 
@@ -41,13 +42,16 @@ fn fields(options: &dyn Debug) -> Vec<String> {
 
 /// The options that an argument of this type stands for; none if it is a thing of its own.
 fn options(of: &str) -> Vec<String> {
-    let known: [(&str, &dyn Debug); 9] = [
+    let known: [(&str, &dyn Debug); 12] = [
         ("AttentionOptions", &AttentionOptions::new()),
         ("BatchNormOptions", &BatchNormOptions::new()),
+        ("Conv3dOptions", &Conv3dOptions::new()),
         ("ConvOptions", &ConvOptions::new()),
         ("CrossEntropyOptions", &CrossEntropyOptions::new()),
         ("FocalOptions", &FocalOptions::new()),
         ("HuberOptions", &HuberOptions::new()),
+        ("InterpolateOptions", &InterpolateOptions::new()),
+        ("Pool3dOptions", &Pool3dOptions::new(2)),
         ("PoolOptions", &PoolOptions::new(2)),
         ("SmoothL1Options", &SmoothL1Options::new()),
         ("Over", &over(0)),

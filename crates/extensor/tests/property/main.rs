@@ -22,6 +22,7 @@ mod pointwise;
 mod pooling;
 mod reduction;
 mod reference;
+mod resizing;
 mod scatter;
 mod sorting;
 mod unary;

@@ -4,6 +4,7 @@
 use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
+use crate::resizing;
 use crate::{activation, attention, bits, convolution, dropout, loss, normalization, pooling};
 use crate::{matrix, movement, reduction, sorting};
 use extensor::DType;
@@ -97,12 +98,13 @@ pub struct Reference {
 type Backward = fn(&Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>>;
 
 /// The families that stand by themselves.
-static FAMILIES: [Reference; 9] = [
+static FAMILIES: [Reference; 10] = [
     sorting::REFERENCE,
     bits::REFERENCE,
     activation::REFERENCE,
     convolution::REFERENCE,
     pooling::REFERENCE,
+    resizing::REFERENCE,
     normalization::REFERENCE,
     attention::REFERENCE,
     dropout::REFERENCE,
