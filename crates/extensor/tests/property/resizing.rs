@@ -109,7 +109,11 @@ fn pairs(call: &Call) -> (Vec<usize>, Vec<(usize, usize, f64)>) {
         let scaled = |&size: &usize| {
             call.float("scale_factor").map(|scale| (size as f64 * scale).floor() as usize)
         };
-        let sizes = call.ints("size").unwrap_or_default();
+        let sizes = match call.param("size") {
+            Value::Int(all) => vec![*all],
+            Value::Ints(each) => each.clone(),
+            _ => Vec::new(),
+        };
         let to = |axis: usize| {
             scaled(&space[axis]).unwrap_or_else(|| sizes[axis.min(sizes.len() - 1)] as usize)
         };
