@@ -114,6 +114,14 @@ def networks(name):
             lambda x, w, b: F.batch_norm(x, None, None, w, b, True), [image, r(64), r(64)], same
         ),
         "maxpool_fb": lambda: fb(lambda x: F.max_pool2d(x, 2), [image], r(32, 64, 16, 16)),
+        "conv3d_fb": lambda: fb(
+            lambda x, w: F.conv3d(x, w, None, 1, 1),
+            [r(4, 32, 16, 28, 28), r(64, 32, 3, 3, 3)],
+            r(4, 64, 16, 28, 28),
+        ),
+        "bilinear_fb": lambda: fb(
+            lambda x: F.interpolate(x, size=(64, 64), mode="bilinear"), [image], r(32, 64, 64, 64)
+        ),
         "attention_fb": lambda: fb(
             lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
             [r(12, 4, 256, 64) for _ in range(3)],

@@ -80,8 +80,9 @@ pub mod prelude {
     pub use crate::check::{assert_close, assert_grad, check_grad};
     pub use crate::nn::{Mode, Model, Module, summary};
     pub use crate::ops::{
-        Approximate, AttentionOptions, BatchNormOptions, ConvOptions, CrossEntropyOptions,
-        FocalOptions, HuberOptions, Order, PoolOptions, Reduce, Side, SmoothL1Options,
+        Approximate, AttentionOptions, BatchNormOptions, Conv3dOptions, ConvOptions,
+        CrossEntropyOptions, FocalOptions, HuberOptions, InterpolateOptions, Interpolation, Order,
+        PadMode, Pool3dOptions, PoolOptions, Reduce, Side, SmoothL1Options,
     };
     pub use crate::optim::Optimizer;
     pub use crate::train::Trainer;

@@ -370,7 +370,13 @@ fn shapes(tried: &mut Tried) {
         "pad",
         &one,
         |x| pad(&x[0], pads, 0.5),
-        |g, _| Ok(vec![pad_backward(g, &shape, pads)?]),
+        |g, _| Ok(vec![pad_backward(g, &shape, pads, 0.5)?]),
+    );
+    tried.compare(
+        "pad",
+        &one,
+        |x| pad(&x[0], pads, PadMode::Replicate),
+        |g, _| Ok(vec![pad_backward(g, &shape, pads, PadMode::Replicate)?]),
     );
     tried.compare(
         "repeat",
@@ -630,6 +636,52 @@ fn products(tried: &mut Tried) {
         let found = conv_transpose2d_backward(g, &x, &weight, options)?;
         Ok(triple(found))
     });
+    let (x, weight, bias) = (normal(1, &[2, 4, 7]), normal(2, &[4, 3, 3]), normal(3, &[6]));
+    let all = [x.clone(), weight.clone(), bias];
+    let options = ConvOptions::new().stride(2).padding(1).groups(2).output_padding(1);
+    let f = |x: &Vec<Tensor>| conv_transpose1d(&x[0], &x[1], &x[2], options);
+    tried.compare("conv_transpose1d", &all, f, |g, _| {
+        Ok(triple(conv_transpose1d_backward(g, &x, &weight, options)?))
+    });
+    let (x, bias) = (normal(1, &[2, 4, 5, 4, 3]), normal(3, &[6]));
+    let weight = normal(2, &[6, 2, 3, 2, 2]);
+    let all = [x.clone(), weight.clone(), bias.clone()];
+    let options = Conv3dOptions::new().stride([2, 1, 1]).padding([1, 0, 1]).groups(2);
+    let f = |x: &Vec<Tensor>| conv3d(&x[0], &x[1], &x[2], options);
+    tried.compare("conv3d", &all, f, |g, _| Ok(triple(conv3d_backward(g, &x, &weight, options)?)));
+    let weight = normal(2, &[4, 3, 3, 2, 2]);
+    let all = [x.clone(), weight.clone(), bias];
+    let options = options.output_padding([1, 0, 0]);
+    let f = |x: &Vec<Tensor>| conv_transpose3d(&x[0], &x[1], &x[2], options);
+    tried.compare("conv_transpose3d", &all, f, |g, _| {
+        Ok(triple(conv_transpose3d_backward(g, &x, &weight, options)?))
+    });
+    let x = normal(1, &[2, 3, 5, 6]);
+    let (one, shape) = ([x.clone()], x.shape().to_vec());
+    let options = ConvOptions::new().stride([2, 1]).padding(1).dilation([1, 2]);
+    tried.compare(
+        "unfold",
+        &one,
+        |x| unfold(&x[0], [3, 2], options),
+        |g, _| Ok(vec![unfold_backward(g, &shape, [3, 2], options)?]),
+    );
+    let windows = unfold(&x, [3, 2], options).unwrap();
+    let list = windows.shape().to_vec();
+    tried.compare(
+        "fold",
+        &[windows.clone()],
+        |x| fold(&x[0], [5, 6], [3, 2], options),
+        |g, _| Ok(vec![fold_backward(g, &list, [5, 6], [3, 2], options)?]),
+    );
+    for mode in [Interpolation::Nearest, Interpolation::Linear, Interpolation::Cubic] {
+        let options = InterpolateOptions::new().size([3, 8]).mode(mode);
+        tried.compare(
+            "interpolate",
+            &one,
+            |x| interpolate(&x[0], options.clone()),
+            |g, _| Ok(vec![interpolate_backward(g, &shape, options.clone())?]),
+        );
+    }
 }
 
 fn windows(tried: &mut Tried) {
@@ -674,6 +726,59 @@ fn windows(tried: &mut Tried) {
         &one,
         |x| adaptive_avgpool2d(&x[0], [3, 4]),
         |g, _| Ok(vec![adaptive_avgpool2d_backward(g, &shape, [3, 4])?]),
+    );
+    let (_, places) = adaptive_maxpool2d_with_indices(&x, [3, 4]).unwrap();
+    tried.compare(
+        "adaptive_maxpool2d",
+        &one,
+        |x| adaptive_maxpool2d(&x[0], [3, 4]),
+        |g, _| Ok(vec![adaptive_maxpool2d_backward(g, &places, &shape, [3, 4])?]),
+    );
+    let x = normal(4, &[2, 3, 9]);
+    let (one, shape) = ([x.clone()], x.shape().to_vec());
+    let options = PoolOptions::new(3).stride(2).padding(1).ceil_mode(true);
+    let (_, places) = maxpool1d_with_indices(&x, options).unwrap();
+    tried.compare(
+        "maxpool1d",
+        &one,
+        |x| maxpool1d(&x[0], options),
+        |g, _| Ok(vec![maxpool1d_backward(g, &places, &shape, options)?]),
+    );
+    tried.compare(
+        "avgpool1d",
+        &one,
+        |x| avgpool1d(&x[0], options.count_include_pad(false)),
+        |g, _| Ok(vec![avgpool1d_backward(g, &shape, options.count_include_pad(false))?]),
+    );
+    let (_, places) = adaptive_maxpool1d_with_indices(&x, 4).unwrap();
+    tried.compare(
+        "adaptive_maxpool1d",
+        &one,
+        |x| adaptive_maxpool1d(&x[0], 4),
+        |g, _| Ok(vec![adaptive_maxpool1d_backward(g, &places, &shape, 4)?]),
+    );
+    let x = normal(5, &[2, 2, 5, 4, 6]);
+    let (one, shape) = ([x.clone()], x.shape().to_vec());
+    let options = Pool3dOptions::new([3, 2, 2]).stride([2, 1, 2]).padding([1, 0, 1]);
+    let (_, places) = maxpool3d_with_indices(&x, options).unwrap();
+    tried.compare(
+        "maxpool3d",
+        &one,
+        |x| maxpool3d(&x[0], options),
+        |g, _| Ok(vec![maxpool3d_backward(g, &places, &shape, options)?]),
+    );
+    tried.compare(
+        "avgpool3d",
+        &one,
+        |x| avgpool3d(&x[0], options.divisor_override(7)),
+        |g, _| Ok(vec![avgpool3d_backward(g, &shape, options.divisor_override(7))?]),
+    );
+    let (_, places) = adaptive_maxpool3d_with_indices(&x, [2, 3, 4]).unwrap();
+    tried.compare(
+        "adaptive_maxpool3d",
+        &one,
+        |x| adaptive_maxpool3d(&x[0], [2, 3, 4]),
+        |g, _| Ok(vec![adaptive_maxpool3d_backward(g, &places, &shape, [2, 3, 4])?]),
     );
 }
 

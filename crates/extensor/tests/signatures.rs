@@ -4,6 +4,7 @@ use extensor::ops::catalogue::CATALOGUE;
 use extensor::ops::record::{Kind, Record};
 use extensor::ops::{AttentionOptions, BatchNormOptions, ConvOptions, CrossEntropyOptions};
 use extensor::ops::{BinaryCrossEntropyOptions, GaussianNllOptions, KlDivergenceOptions};
+use extensor::ops::{Conv3dOptions, InterpolateOptions, Pool3dOptions};
 use extensor::ops::{DiagonalOptions, FocalOptions, HuberOptions, PoolOptions, SmoothL1Options};
 use extensor::ops::{
     LogitsOptions, MarginRankingOptions, NllOptions, PoissonNllOptions, ScatterOptions,
@@ -56,11 +57,14 @@ fn options(of: &str) -> Vec<String> {
         ("NllOptions", &NllOptions::new()),
         ("MarginRankingOptions", &MarginRankingOptions::new()),
         ("PoissonNllOptions", &PoissonNllOptions::new()),
+        ("Conv3dOptions", &Conv3dOptions::new()),
         ("ConvOptions", &ConvOptions::new()),
         ("CrossEntropyOptions", &CrossEntropyOptions::new()),
         ("DiagonalOptions", &DiagonalOptions::new()),
         ("FocalOptions", &FocalOptions::new()),
         ("HuberOptions", &HuberOptions::new()),
+        ("InterpolateOptions", &InterpolateOptions::new()),
+        ("Pool3dOptions", &Pool3dOptions::new(2)),
         ("PoolOptions", &PoolOptions::new(2)),
         ("ScatterOptions", &ScatterOptions::new()),
         ("SmoothL1Options", &SmoothL1Options::new()),

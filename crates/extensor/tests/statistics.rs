@@ -46,17 +46,17 @@ fn holds(name: &str, f: impl Fn(&Tensor) -> Result<Tensor>, x: &Tensor) {
 }
 
 /// The definition: the elements in order, and what lies at `q·(n − 1)`.
-fn slow_quantile(values: &[f64], q: f64, how: Interpolation) -> f64 {
+fn slow_quantile(values: &[f64], q: f64, how: QuantileMethod) -> f64 {
     let mut v = values.to_vec();
     v.sort_by(f64::total_cmp);
     let at = q * (v.len() - 1) as f64;
     let (a, b) = (v[at.floor() as usize], v[at.ceil() as usize]);
     match how {
-        Interpolation::Linear => a + (b - a) * (at - at.floor()),
-        Interpolation::Lower => a,
-        Interpolation::Higher => b,
-        Interpolation::Midpoint => (a + b) / 2.0,
-        Interpolation::Nearest => v[at.round_ties_even() as usize],
+        QuantileMethod::Linear => a + (b - a) * (at - at.floor()),
+        QuantileMethod::Lower => a,
+        QuantileMethod::Higher => b,
+        QuantileMethod::Midpoint => (a + b) / 2.0,
+        QuantileMethod::Nearest => v[at.round_ties_even() as usize],
     }
 }
 
@@ -65,11 +65,11 @@ fn quantiles_are_those_of_the_definition_over_any_axes() {
     let x = draw(1, &[3, 4, 5]);
     let (v, q) = (x.to_f64_vec(), [0.0, 0.25, 0.3, 0.5, 0.99, 1.0]);
     let hows = [
-        Interpolation::Linear,
-        Interpolation::Lower,
-        Interpolation::Higher,
-        Interpolation::Midpoint,
-        Interpolation::Nearest,
+        QuantileMethod::Linear,
+        QuantileMethod::Lower,
+        QuantileMethod::Higher,
+        QuantileMethod::Midpoint,
+        QuantileMethod::Nearest,
     ];
     for how in hows {
         let want: Vec<f64> = q.iter().map(|&q| slow_quantile(&v, q, how)).collect();
@@ -89,7 +89,7 @@ fn quantiles_are_those_of_the_definition_over_any_axes() {
     }
     // Between two elements it can be differentiated by `q` too.
     let row = draw(2, &[7]);
-    let by_q = |q: &Tensor| quantile(&row, q, .., Interpolation::Linear);
+    let by_q = |q: &Tensor| quantile(&row, q, .., QuantileMethod::Linear);
     assert_grad(by_q, &tensor([0.1, 0.4, 0.7]), &twice("q"));
     holds("median", |x| median(x, 1), &x);
     let many: Vec<f64> = (0..40).map(|i| f64::from(i) / 39.0).collect();
@@ -99,7 +99,7 @@ fn quantiles_are_those_of_the_definition_over_any_axes() {
 
 #[test]
 fn quantiles_of_what_is_special() {
-    let how = Interpolation::Linear;
+    let how = QuantileMethod::Linear;
     let half = tensor(0.5);
     same(&median(&tensor([[3.0, NAN, 1.0], [3.0, 2.0, 1.0]]), 1).unwrap(), &[NAN, 2.0]);
     let x = tensor([[3.0, NAN, 1.0, NAN], [NAN, NAN, NAN, NAN], [4.0, 1.0, 2.0, 9.0]]);

@@ -23,6 +23,7 @@ from ._curvature import *  # noqa: E402, F403
 from ._check import *  # noqa: E402, F403
 from ._close import *  # noqa: E402, F403
 from ._compile import *  # noqa: E402, F403
+from ._pixels import *  # noqa: E402, F403
 from . import _methods  # noqa: E402
 
 # Imported when they are asked for first: whoever wants an array does not wait for them.

@@ -140,6 +140,8 @@ pub(super) fn what(kind: &Kind<'_>) -> String {
         Kind::Linalg(x) => format!("{x:?}"),
         Kind::Convolution(x) => format!("{x:?}"),
         Kind::Pool(x) => format!("{x:?}"),
+        Kind::Unfold(x) => format!("{x:?}"),
+        Kind::Resample(x) => format!("{x:?}"),
         Kind::Rows(x) => format!("{x:?}"),
         Kind::Normalize(x) => format!("{x:?}"),
         Kind::NormalizeGradient(x) => format!("{x:?}"),

@@ -28,15 +28,19 @@ pub(crate) enum Check {
     Weights { parameter: &'static str },
     /// A number that is infinite or NaN.
     Infinities { parameter: &'static str },
-    /// More trues in a mask than there are elements of a source.
+    /// More trues in a row of a mask than there are elements of a source.
     Trues { most: usize },
     /// Whole numbers that are no positions along an axis of this size.
     Positions { axis: usize, size: usize },
 }
 
 impl Check {
-    /// An error of `op` if a number of `x` must not be there.
+    /// An error of `op` if a number of `x` must not be there: of all examples, if it is one of a batch.
     pub fn on(self, op: &'static str, x: &Tensor) -> Result<()> {
+        if x.is_traced() {
+            let x = x.bare().contiguous()?;
+            return launch(op, &self, &[&x], SmallVec::new()).map(|_| ());
+        }
         launch(op, &self, &[x], SmallVec::new()).map(|_| ())
     }
 }
@@ -72,15 +76,18 @@ impl Kernel for Check {
             Check::Weights { .. } => negative(&x) || floats(&x, |v| v.is_nan() || v < 0.0),
             Check::Shares { .. } => floats(&x, |v| !(0.0..=1.0).contains(&v)),
             Check::Infinities { .. } => floats(&x, |v| !v.is_finite()),
-            Check::Trues { most } => x.row_major::<u8>().iter().filter(|&&t| t != 0).count() > most,
+            Check::Trues { most } => {
+                let row = x.shape().last().map_or(1, |&n| n.max(1));
+                let mut rows = x.row_major::<u8>().chunks(row);
+                rows.any(|row| row.iter().filter(|&&t| t != 0).count() > most)
+            }
             Check::Positions { axis, size } => {
                 return positions(op, &x, axis, size).map(|_| ());
             }
             Check::Classes { classes } => {
                 let outside = match x.dtype() {
                     DType::U64 => {
-                        let beyond =
-                            |&&k: &&u64| usize::try_from(k).map_or(true, |k| k >= classes);
+                        let beyond = |&&k: &&u64| usize::try_from(k).map_or(true, |k| k >= classes);
                         let found = x.row_major::<u64>().iter().find(beyond);
                         found.map(|&k| i64::try_from(k).unwrap_or(i64::MAX))
                     }

@@ -22,8 +22,10 @@ pub(crate) mod pool;
 pub(crate) mod product;
 pub(crate) mod random;
 pub(crate) mod reduce;
+pub(crate) mod resample;
 pub(crate) mod rows;
 pub(crate) mod sort;
+pub(crate) mod unfold;
 pub(crate) mod update;
 
 pub(crate) use call::{Call, Input, Output};
@@ -78,6 +80,10 @@ pub(crate) enum Kind<'a> {
     Convolution(&'a convolve::Convolution),
     /// Windows without weights.
     Pool(&'a pool::Pool),
+    /// Windows side by side, or added up.
+    Unfold(&'a unfold::Unfolding),
+    /// Planes brought to another size.
+    Resample(&'a resample::Resample),
     /// Softmax and its kin.
     Rows(&'a rows::Rows),
     /// A normalisation by groups' own statistics.

@@ -195,6 +195,14 @@ impl Batch<'_> {
         })
     }
 
+    /// An operation of one input, images: of several, which have `ndim` axes, or of one. Examples are
+    /// more of them, or images where there was one.
+    pub fn images(&self, op: impl Operation, ndim: usize) -> Batched {
+        let several = self.inputs[0].ndim() == ndim;
+        let view = if several { View::merged(0) } else { View::WHOLE };
+        self.call(Box::new(op), view, view)
+    }
+
     /// One call, with all inputs seen alike and all outputs alike.
     pub fn call(&self, op: Box<dyn Operation>, input: View, output: View) -> Batched {
         let inputs = smallvec![input; self.inputs.len()];

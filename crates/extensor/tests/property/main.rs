@@ -26,6 +26,7 @@ mod pointwise;
 mod pooling;
 mod reduction;
 mod reference;
+mod resizing;
 mod scatter;
 mod selecting;
 mod sorting;

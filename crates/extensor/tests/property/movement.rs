@@ -98,6 +98,22 @@ pub fn index_at(indices: &Array, k: usize, n: usize) -> usize {
     index(indices.integers()[k] as i64, n)
 }
 
+/// Which element of an axis of size `n` is number `i` of the axis with `before` more at its beginning: found
+/// by going from the border inwards, a step at a time.
+fn bordered(mode: &str, i: usize, before: i64, n: usize) -> Option<usize> {
+    let (mut at, n) = (i as i64 - before, n as i64);
+    while at < 0 || at >= n {
+        at = match mode {
+            "constant" => return None,
+            "reflect" if at < 0 => -at,
+            "reflect" => 2 * (n - 1) - at,
+            "circular" | "wrap" => at + if at < 0 { n } else { -n },
+            _ => at + if at < 0 { 1 } else { -1 },
+        };
+    }
+    Some(at as usize)
+}
+
 fn moved(call: &Call) -> Vec<Moved> {
     let x = &call.inputs[0];
     let (shape, n) = (&x.shape, x.shape.len());
@@ -195,10 +211,12 @@ fn moved(call: &Call) -> Vec<Moved> {
         "pad" => {
             let Value::Pairs(pads) = call.param("pads") else { panic!("no pads") };
             let to = shape.iter().zip(pads).map(|(&s, p)| s + (p.0 + p.1) as usize).collect();
+            let mode = match call.param("mode") {
+                Value::Text(mode) => &mode[..],
+                _ => "constant",
+            };
             from_first(call, to, |i| {
-                let inside =
-                    |a: usize| i[a].checked_sub(pads[a].0 as usize).filter(|&k| k < shape[a]);
-                (0..n).map(inside).collect()
+                (0..n).map(|a| bordered(mode, i[a], pads[a].0, shape[a])).collect()
             })
         }
         "diagonal" | "diag" if n > 1 => {

@@ -109,8 +109,18 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
             (vec![x], none.with("shift", shifts).with("axis", axes))
         }
         "pad" => {
-            let pads = (0..n).map(|_| (draw.between(0, 3), draw.between(0, 3))).collect();
-            let pads: Vec<(i64, i64)> = pads;
+            let mode = draw.pick(&["constant", "reflect", "replicate", "edge", "circular", "wrap"]);
+            let most = |size: usize| match mode {
+                "constant" => 3,
+                "reflect" => (size as i64 - 1).clamp(0, 3),
+                "circular" | "wrap" => (size as i64).min(3),
+                _ => 3 * i64::from(size > 0),
+            };
+            let mut two = |size: usize| [0; 2].map(|_| draw.between(0, most(size)));
+            let pads: Vec<(i64, i64)> = x.shape.iter().map(|&size| two(size).into()).collect();
+            if mode != "constant" {
+                return (vec![x], none.with("pads", pads).with("mode", mode));
+            }
             let value = if dtype.is_float() { 0.5 } else { 1.0 };
             (vec![x], none.with("pads", pads).with("value", value))
         }

@@ -4,8 +4,9 @@
 use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
+use crate::special;
 use crate::{activation, attention, bits, convolution, dropout, einsum, loss, normalization};
-use crate::{linalg, matrix, meeting, movement, pooling, reduction, selecting, sorting, special};
+use crate::{linalg, matrix, meeting, movement, pooling, reduction, resizing, selecting, sorting};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
 
@@ -107,6 +108,7 @@ static FAMILIES: &[Reference] = &[
     special::REFERENCE,
     convolution::REFERENCE,
     pooling::REFERENCE,
+    resizing::REFERENCE,
     normalization::REFERENCE,
     attention::REFERENCE,
     dropout::REFERENCE,

@@ -93,7 +93,7 @@ fn covariance(op: &'static str, x: &Tensor, options: CovOptions<'_>) -> Result<T
             let (expected, got) = ("a whole-number type", weights.dtype());
             return Err(Error::DType { op, argument: name, expected, got });
         }
-        Check::Weights { parameter: name }.on(op, weights.primal())?;
+        Check::Weights { parameter: name }.on(op, weights)?;
     }
     let [frequencies, importance] =
         [fweights, aweights].map(|w| w.map(|w| ops::cast(w, of)).transpose());

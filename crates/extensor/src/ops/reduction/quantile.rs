@@ -16,7 +16,7 @@ use smallvec::smallvec;
 
 /// What [`quantile`] gives where it falls between two elements `a <= b`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Interpolation {
+pub enum QuantileMethod {
     /// The number as far from `a` to `b` as the quantile is.
     #[default]
     Linear,
@@ -31,7 +31,7 @@ pub enum Interpolation {
 }
 
 /// For each of `q` the number below which that part of the elements over the axes lies: the element of
-/// rank `q·(n − 1)` in ascending order, or what [`Interpolation`] says of the two between which that
+/// rank `q·(n − 1)` in ascending order, or what [`QuantileMethod`] says of the two between which that
 /// falls. The axes of `q` come first in the result's shape; it is a scalar or any tensor of floats from 0
 /// to 1.
 ///
@@ -39,12 +39,12 @@ pub enum Interpolation {
 /// the elements gives NaN; nothing to choose from is an error. Computed in `f64` and rounded once.
 ///
 /// ```
-/// use extensor::ops::{Interpolation, quantile};
+/// use extensor::ops::{QuantileMethod, quantile};
 /// use extensor::tensor;
 /// let x = tensor([3.0, 1.0, 2.0, 5.0]);
-/// let y = quantile(&x, &tensor([0.25, 0.5]), .., Interpolation::Linear)?;
+/// let y = quantile(&x, &tensor([0.25, 0.5]), .., QuantileMethod::Linear)?;
 /// assert_eq!(y.to_vec::<f64>()?, [1.75, 2.5]);
-/// let y = quantile(&x, &tensor(0.5), .., Interpolation::Lower)?;
+/// let y = quantile(&x, &tensor(0.5), .., QuantileMethod::Lower)?;
 /// assert_eq!(y.item::<f64>()?, 2.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -54,7 +54,7 @@ pub fn quantile(
     x: &Tensor,
     q: &Tensor,
     axis: impl Into<Over>,
-    interpolation: Interpolation,
+    interpolation: QuantileMethod,
 ) -> Result<Tensor> {
     between("quantile", x, q, &axis.into(), interpolation, false)
 }
@@ -62,10 +62,10 @@ pub fn quantile(
 /// [`quantile`] of the elements that are not NaN; NaN where all are.
 ///
 /// ```
-/// use extensor::ops::{Interpolation, nanquantile};
+/// use extensor::ops::{QuantileMethod, nanquantile};
 /// use extensor::tensor;
 /// let x = tensor([3.0, f64::NAN, 1.0]);
-/// let y = nanquantile(&x, &tensor(0.5), .., Interpolation::Linear)?;
+/// let y = nanquantile(&x, &tensor(0.5), .., QuantileMethod::Linear)?;
 /// assert_eq!(y.item::<f64>()?, 2.0);
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -75,14 +75,14 @@ pub fn nanquantile(
     x: &Tensor,
     q: &Tensor,
     axis: impl Into<Over>,
-    interpolation: Interpolation,
+    interpolation: QuantileMethod,
 ) -> Result<Tensor> {
     between("nanquantile", x, q, &axis.into(), interpolation, true)
 }
 
 /// The middle element over the axes in ascending order, the mean of the two middle ones of an even number
 /// (as NumPy has it; PyTorch's `median` takes the lower one, which is [`quantile`] with
-/// [`Interpolation::Lower`]). NaN if there is one; an error over nothing.
+/// [`QuantileMethod::Lower`]). NaN if there is one; an error over nothing.
 ///
 /// ```
 /// use extensor::ops::median;
@@ -95,7 +95,7 @@ pub fn nanquantile(
 #[track_caller]
 pub fn median(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
     let half = Tensor::scalar_of(0.5, DType::F64)?;
-    between("median", x, &half, &axis.into(), Interpolation::Midpoint, false)
+    between("median", x, &half, &axis.into(), QuantileMethod::Midpoint, false)
 }
 
 /// [`median`] of the elements that are not NaN; NaN where all are.
@@ -111,7 +111,7 @@ pub fn median(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
 #[track_caller]
 pub fn nanmedian(x: &Tensor, axis: impl Into<Over>) -> Result<Tensor> {
     let half = Tensor::scalar_of(0.5, DType::F64)?;
-    between("nanmedian", x, &half, &axis.into(), Interpolation::Midpoint, true)
+    between("nanmedian", x, &half, &axis.into(), QuantileMethod::Midpoint, true)
 }
 
 /// The reduced axes last and in one, as `[kept…, n]`.
@@ -129,7 +129,7 @@ fn between(
     x: &Tensor,
     q: &Tensor,
     over: &Over,
-    interpolation: Interpolation,
+    interpolation: QuantileMethod,
     skip: bool,
 ) -> Result<Tensor> {
     x.dtype().expect_float(op, "x")?;
@@ -139,7 +139,7 @@ fn between(
     if group.count == 0 && !group.kept.contains(&0) {
         return Err(Error::Empty { op, shape: x.shape().clone() });
     }
-    Check::Shares { parameter: "q" }.on(op, q.primal())?;
+    Check::Shares { parameter: "q" }.on(op, q)?;
     let rows = in_rows(x, &group)?;
     let last = rows.ndim() as i64 - 1;
     let wide = |x: f64| Tensor::scalar_of(x, DType::F64);
@@ -161,16 +161,16 @@ fn between(
         ops::cast(&ops::gather(&rows, &indices, last)?, DType::F64)
     };
     let y = match interpolation {
-        Interpolation::Lower => at(&ops::floor(&rank)?)?,
-        Interpolation::Higher => at(&ops::ceil(&rank)?)?,
-        Interpolation::Nearest => at(&ops::round(&rank)?)?,
-        Interpolation::Linear | Interpolation::Midpoint => {
+        QuantileMethod::Lower => at(&ops::floor(&rank)?)?,
+        QuantileMethod::Higher => at(&ops::ceil(&rank)?)?,
+        QuantileMethod::Nearest => at(&ops::round(&rank)?)?,
+        QuantileMethod::Linear | QuantileMethod::Midpoint => {
             let (lower, upper) = (ops::floor(&rank)?, ops::ceil(&rank)?);
             let both = at(&ops::concatenate(&[&lower, &upper], last)?)?;
             let a = ops::slice(&both, last, None, count as i64, 1)?;
             let b = ops::slice(&both, last, count as i64, None, 1)?;
             let whole = ops::equal(&lower, &upper)?;
-            let along = if interpolation == Interpolation::Linear {
+            let along = if interpolation == QuantileMethod::Linear {
                 ops::subtract(&rank, &lower)?
             } else {
                 wide(0.5)?
