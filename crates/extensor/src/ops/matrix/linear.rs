@@ -235,13 +235,8 @@ impl Operation for EachLinear {
         }
         if call.wanted[1] {
             let x = Self::rows(&ops::cast(x, dtype)?)?;
-            // Of one row each, the product of two vectors: nothing is added up.
-            grads[1] = Some(if g.shape()[1] == 1 {
-                ops::multiply(&transposed(&g), &x)?
-            } else {
-                let shape = made(g.shape()[2], x.shape()[2]);
-                product(op, &transposed(&g), &x, None, shape)?
-            });
+            let shape = made(g.shape()[2], x.shape()[2]);
+            grads[1] = Some(product(op, &transposed(&g), &x, None, shape)?);
         }
         if call.wanted.get(2) == Some(&true) {
             grads[2] = Some(ops::sum(&g, 1)?);
