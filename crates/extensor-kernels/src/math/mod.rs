@@ -1,5 +1,6 @@
 //! Elementary functions, written once for `f32` and `f64`, without branches, so that loops over
-//! them vectorise: within 4 ULP of the true value for `f32` and 2 for `f64`, over the whole range.
+//! them vectorise: within 4 ULP of the true value for `f32` and 2 for `f64`, over the whole range. Of the
+//! special functions `digamma`, `polygamma` and the inverses are within 5 for `f64`; where terms cancel, of the largest.
 
 mod constants;
 pub mod dd;

@@ -128,7 +128,7 @@ pub fn ndtri<F: Float>(p: F) -> F {
     let value = f64::select(below, -size, size);
     let infinite = f64::select(below, -f64::INFINITY, f64::INFINITY);
     let value = f64::select(m == 0.0, infinite, value);
-    F::lit(f64::select((p >= 0.0) & (p <= 1.0), value, f64::NAN))
+    F::lit(f64::select((0.0..=1.0).contains(&p), value, f64::NAN))
 }
 
 /// The derivative of [`ndtri`], `√(2π) e^(y²/2)`; at 0 and 1 as if they were 10⁻¹⁰ away.
@@ -138,7 +138,7 @@ pub fn ndtri_slope<F: Float>(p: F) -> F {
     let m = f64::select(p < 0.5, p, 1.0 - p);
     let m = f64::select(m == 0.0, LEAST, m);
     let slope = SQRT_HALF_PI * erfcx(ndtri_at(m), f64::SCALE_SQRT_2).value() / m;
-    F::lit(f64::select((p >= 0.0) & (p <= 1.0), slope, f64::NAN))
+    F::lit(f64::select((0.0..=1.0).contains(&p), slope, f64::NAN))
 }
 
 /// `ln Φ(x)`, exact where `Φ` has long vanished, or is almost 1.
