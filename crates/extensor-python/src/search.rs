@@ -32,7 +32,9 @@ pub fn einsum_path(
     equation: &str,
     operands: &Bound<'_, PyTuple>,
 ) -> PyResult<(Vec<Step>, f64, f64, String)> {
-    let operand = |item: Bound<'_, PyAny>| Ok(item.cast_into::<PyTensor>()?.get().0.clone());
+    let operand = |item: Bound<'_, PyAny>| -> PyResult<extensor::Tensor> {
+        Ok(item.cast_into::<PyTensor>()?.get().0.clone())
+    };
     let operands = operands.iter().map(operand).collect::<PyResult<Vec<_>>>()?;
     let path = extensor::ops::einsum_path(equation, &operands).or_raise()?;
     let text = path.to_string();
