@@ -115,8 +115,8 @@ fn tensors_are_stacked_and_turned_with_their_gradients() {
     let (a, b) = (tensor([1.0, 2.0]), tensor([3.0, 4.0]));
     let square = |x: Tensor| -> Result<Tensor> { multiply(&x, &x)?.sum(..) };
     let both = (a.clone(), b.clone());
-    let stacks: [fn(&[Tensor]) -> Result<Tensor>; 4] =
-        [|x| vstack(x), |x| hstack(x), |x| dstack(x), |x| column_stack(x)];
+    type Stack = fn(&[Tensor]) -> Result<Tensor>;
+    let stacks: [Stack; 4] = [|x| vstack(x), |x| hstack(x), |x| dstack(x), |x| column_stack(x)];
     for f in stacks {
         let loss = |(a, b): &(Tensor, Tensor)| square(f(&[a.clone(), b.clone()])?);
         let (da, db) = grad(loss, &both).unwrap();
