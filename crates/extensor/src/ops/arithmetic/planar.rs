@@ -179,8 +179,8 @@ binary! {
     /// ```
     /// use extensor::ops::xlog1py;
     /// use extensor::tensor;
-    /// let y = xlog1py(&tensor([0.0, 2.0, 3.0]), &tensor([-1.0, 0.0, 1e-20]))?;
-    /// assert_eq!(y.to_vec::<f64>()?, [0.0, 0.0, 3e-20]);
+    /// let y = xlog1py(&tensor([0.0, 2.0, 2.0]), &tensor([-1.0, 0.0, 1e-20]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [0.0, 0.0, 2e-20]);
     /// # Ok::<(), extensor::Error>(())
     /// ```
     real xlog1py(x, y), xlog1py_backward, XLog1pY:
