@@ -350,7 +350,7 @@ impl<W: Wide> Kernel for Band<'_, W> {
     fn run(self) {
         let Band { rows, columns, band, base, x, y } = self;
         let (from, to) = (columns.from, columns.to);
-        let lines = if from == 0 { 0 } else { x.len() / from };
+        let lines = x.len().checked_div(from).unwrap_or(0);
         // Along rows numbers are computed one at a time: of the fewer rows.
         let first = rows.table.is_some() && (columns.table.is_none() || rows.to < rows.from);
         let aside = match (first, columns.table.is_some()) {

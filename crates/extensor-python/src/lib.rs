@@ -33,6 +33,7 @@ mod random;
 mod recipe;
 mod schedule;
 mod search;
+mod statistics;
 mod stored;
 mod tensor;
 mod train;
@@ -107,6 +108,11 @@ mod _core {
     };
     #[pymodule_export]
     use crate::search::{einsum_path, nonzero, unique};
+    #[pymodule_export]
+    use crate::statistics::{
+        bincount, corrcoef, cov, histogram, index_put, masked_fill, masked_scatter, masked_select,
+        quantile, without_nan,
+    };
     #[pymodule_export]
     use crate::stored::{
         PyRows, PyStoredImages, find_shards, rows, shards_found, stored_images_of, stored_pairs,

@@ -117,7 +117,7 @@ pub(super) fn cofactors<T: Float>(n: usize, a: &[T], y: &mut [T]) -> Result<(), 
         };
         for k in 0..n {
             let c = T::near(but(k));
-            vh[k * n..(k + 1) * n].iter_mut().for_each(|v| *v = *v * c);
+            vh[k * n..(k + 1) * n].iter_mut().for_each(|v| *v *= c);
         }
         for row in 0..n {
             let out = &mut y[row * n..(row + 1) * n];
@@ -125,7 +125,7 @@ pub(super) fn cofactors<T: Float>(n: usize, a: &[T], y: &mut [T]) -> Result<(), 
             for k in 0..n {
                 let c = u[row * n + k];
                 for (out, v) in out.iter_mut().zip(&vh[k * n..(k + 1) * n]) {
-                    *out = *out + c * *v;
+                    *out += c * *v;
                 }
             }
         }

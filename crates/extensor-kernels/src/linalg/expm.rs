@@ -71,13 +71,13 @@ fn one<T: Float>(n: usize, x: &[T], y: &mut [T]) {
         for k in 0..n * n {
             out[k] = c6 * a6[k] + c4 * a4[k] + c2 * a2[k];
         }
-        out.iter_mut().step_by(n + 1).for_each(|v| *v = *v + T::near(b0));
+        out.iter_mut().step_by(n + 1).for_each(|v| *v += T::near(b0));
     };
     let side = |from: usize, sum: &mut [T], out: &mut [T]| {
         polynomial([0.0, PADE[from + 8], PADE[from + 10], PADE[from + 12]], sum);
         product(n, &a6, sum, out);
         polynomial([PADE[from], PADE[from + 2], PADE[from + 4], PADE[from + 6]], sum);
-        out.iter_mut().zip(sum).for_each(|(out, sum)| *out = *out + *sum);
+        out.iter_mut().zip(sum).for_each(|(out, sum)| *out += *sum);
     };
     side(1, &mut sum, &mut even);
     product(n, &a, &even, &mut odd);
@@ -85,7 +85,7 @@ fn one<T: Float>(n: usize, x: &[T], y: &mut [T]) {
     // (even − odd)·y = even + odd.
     for k in 0..n * n {
         y[k] = even[k] + odd[k];
-        even[k] = even[k] - odd[k];
+        even[k] -= odd[k];
     }
     divide(n, &mut even, y);
     for _ in 0..squarings {

@@ -244,8 +244,8 @@ fn matrix<T: Float>(rows: usize, columns: usize) -> Vec<T> {
 }
 
 fn all_finite<T: Float>(x: &[T]) -> bool {
-    // NaN spreads through a sum, and so does infinity less itself.
-    x.iter().fold(T::ZERO, |sum, &x| sum + (x - x)) == T::ZERO
+    // NaN spreads through a sum, and so does infinity times nothing.
+    x.iter().fold(T::ZERO, |sum, &x| sum + x * T::ZERO) == T::ZERO
 }
 
 /// Rows and columns that are exchanged at a time.

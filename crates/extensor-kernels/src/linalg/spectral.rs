@@ -81,7 +81,7 @@ fn eigen<T: Float>(
         return Ok(false);
     }
     let factor = scale(&even);
-    even.iter_mut().for_each(|v| *v = *v * factor);
+    even.iter_mut().for_each(|v| *v *= factor);
     let wanted = match vectors {
         Some(_) => ComputeEigenvectors::Yes,
         None => ComputeEigenvectors::No,
@@ -93,7 +93,7 @@ fn eigen<T: Float>(
     let diagonal = DiagMut::from_slice_mut(values);
     evd::self_adjoint_evd(even, diagonal, vectors, Par::Seq, room.stack(), Spec::default())
         .map_err(|_| Refusal)?;
-    values.iter_mut().for_each(|v| *v = *v / factor);
+    values.iter_mut().for_each(|v| *v /= factor);
     Ok(true)
 }
 
@@ -206,6 +206,6 @@ fn singular<T: Float>(
     let diagonal = DiagMut::from_slice_mut(s);
     faer_svd::svd(x, diagonal, u, v, Par::Seq, room.stack(), Spec::default())
         .map_err(|_| Refusal)?;
-    s.iter_mut().for_each(|v| *v = *v / factor);
+    s.iter_mut().for_each(|v| *v /= factor);
     Ok(true)
 }

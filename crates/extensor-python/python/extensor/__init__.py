@@ -22,6 +22,7 @@ from ._autodiff import *  # noqa: E402, F403
 from ._curvature import *  # noqa: E402, F403
 from ._check import *  # noqa: E402, F403
 from ._close import *  # noqa: E402, F403
+from ._statistics import *  # noqa: E402, F403
 from ._compile import *  # noqa: E402, F403
 from ._pixels import *  # noqa: E402, F403
 from . import _methods  # noqa: E402
