@@ -114,9 +114,9 @@ pub fn vmap_to<A: Tree, B: Tree>(
 /// What [`vmap`] gives, and which operations were done to all examples by one call and which one by one.
 ///
 /// ```
-/// use extensor::{autodiff::{grad, vmap_explain}, tensor};
+/// use extensor::{Tensor, autodiff::{grad, vmap_explain}, tensor};
 /// let x = tensor([[1.0, 2.0], [3.0, 4.0]]);
-/// let f = |x: &_| grad(|x| x.softmax(-1)?.square()?.sum(..), x);
+/// let f = |x: &Tensor| grad(|x: &Tensor| x.softmax(-1)?.square()?.sum(..), x);
 /// let (_, report) = vmap_explain(f, &x)?;
 /// assert!(report.looped().is_empty(), "{report}");
 /// assert!(report.to_string().contains("softmax"));

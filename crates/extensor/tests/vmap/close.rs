@@ -20,7 +20,8 @@ pub fn close(what: &str, got: &Tensor, want: &Tensor) -> Result<(), String> {
     let largest = b.iter().filter(|v| v.is_finite()).fold(1e-2f64, |m, v| m.max(v.abs()));
     for (i, (&a, &b)) in a.iter().zip(&b).enumerate() {
         let same = a == b || (a.is_nan() && b.is_nan());
-        if !same && !((a - b).abs() <= tolerance * largest) {
+        let near = (a - b).abs() <= tolerance * largest;
+        if !same && !near {
             return Err(format!("{what}: element {i} is {a:e}, expected {b:e}"));
         }
     }
