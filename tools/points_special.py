@@ -221,22 +221,3 @@ def _(x):
     return [Num(y, y), Num(bell, bell), -(n * later), (n * n - 1) * later]
 
 
-@unary("log_ndtr", points=BELLS + TAILS)
-@narrow
-def _(x):
-    v = mpf(x)
-    if v < -1000:
-        # The asymptotic series of φ/Φ, and its derivatives.
-        a, r = -v, -1 / v
-        value = -v * v / 2 - mp.log(a * mp.sqrt(2 * mp.pi)) + mp.log(1 - r**2 + 3 * r**4 - 15 * r**6 + 105 * r**8)
-        hazard = a + r - 2 * r**3 + 10 * r**5 - 74 * r**7
-        return each(value, hazard, -1 + r**2 - 6 * r**4 + 50 * r**6 - 518 * r**8, 2 * r**3 - 24 * r**5 + 300 * r**7 - 4144 * r**9)
-    tail = ERFC(abs(v) / mp.sqrt(2)) / 2
-    value = mp.log1p(-tail) if v > 0 else mp.log(tail)
-    h = EXP(-v * v / 2) / mp.sqrt(2 * mp.pi) / (1 - tail if v > 0 else tail)
-    second, third = -h * (v + h), h * ((v + h) ** 2 + h * (v + h) - 1)
-    if v < -5:
-        return each(value, h, second, third)
-    # From there on it is computed as it is written here; the square in the bell counts from the second on.
-    square, size = 1 + v * v / 2, abs(v) + h
-    return [Num(value, abs(value)), Num(h, h), Num(second, h * size * square), Num(third, h * (size**2 + h * size + 1) * square)]

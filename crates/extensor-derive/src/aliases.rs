@@ -47,7 +47,6 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
     ("digamma", &["psi"]),
     ("erfinv", &["erf_inv"]),
     ("ndtr", &["norm_cdf"]),
-    ("log_ndtr", &["norm_logcdf"]),
     ("ndtri", &["norm_ppf"]),
     // matrix
     ("matmul", &["mm", "bmm", "mv", "matvec", "vecmat", "dot_general", "batch_matmul"]),

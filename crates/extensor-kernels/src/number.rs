@@ -111,7 +111,6 @@ macro_rules! functions {
             [math] "The inverse of the error function." Erfinv erfinv;
             [math] "The derivative of that, `½√π e^(y²)`." ErfinvSlope erfinv_slope;
             [math] "The normal distribution function, `Φ(x) = erfc(-x/√2) / 2`." Ndtr ndtr;
-            [math] "`ln Φ(x)`." LogNdtr log_ndtr;
             [math] "The inverse of `Φ`." Ndtri ndtri;
             [math] "The derivative of that, `√(2π) e^(y²/2)`." NdtriSlope ndtri_slope;
             [math] "`ln |Γ(x)|`." Lgamma lgamma;

@@ -27,7 +27,7 @@ pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh, tanh};
 pub use hypot::hypot;
 pub use inverse_trig::{InverseTrigConstants, acos, asin, atan, atan2};
 pub use log::{log, log1p, log2, log10};
-pub use normal::{erfinv, erfinv_slope, log_ndtr, ndtri, ndtri_slope};
+pub use normal::{erfinv, erfinv_slope, ndtri, ndtri_slope};
 pub use pow::{cbrt, pow};
 pub use trig::{TrigConstants, cos, cos_lane, cos_pi, sin, sin_lane, sin_pi, tan, tan_lane};
 

@@ -141,31 +141,6 @@ pub fn ndtri_slope<F: Float>(p: F) -> F {
     F::lit(f64::select((0.0..=1.0).contains(&p), slope, f64::NAN))
 }
 
-/// `ln Φ(x)`, exact where `Φ` has long vanished, or is almost 1.
-#[inline(always)]
-pub fn log_ndtr<F: Float>(x: F) -> F {
-    F::lit(log_ndtr_wide(x.to_f64()))
-}
-
-#[inline(always)]
-fn log_ndtr_wide(x: f64) -> f64 {
-    let a = x.abs();
-    // ln Φ(−a) = −a²/2 + ln(Φ(−a) e^(a²/2)); from 36 on the asymptotic series of the latter is enough.
-    let far = a > 36.0;
-    let inverse = 1.0 / a;
-    let series = polynomial(inverse * inverse, &[1.0, -1.0, 3.0, -15.0, 105.0, -945.0]);
-    let series = series * inverse / (2.0 * SQRT_HALF_PI);
-    let near = erfcx(f64::select(far, 36.0, a), f64::SCALE_SQRT_2).scaled(0.5);
-    let log = log_dd(Dd::select(far, Dd::new(series, 0.0), near), 0.0);
-    let square = two_prod(a, a).scaled(0.5);
-    let sum = two_sum(-square.hi, log.hi);
-    let below = sum.hi + (sum.lo + (log.lo - square.lo));
-    let below = f64::select(square.hi < f64::INFINITY, below, -square.hi);
-    // Above 0 it is what the other side lacks of 1.
-    let above = log_dd(two_sum(1.0, -normal_cdf(-a)), 0.0).value();
-    f64::select(x > 0.0, above, below)
-}
-
 /// `erfcx(a) = e^(a²) erfc(a)` for what [`erfcx_factors`] takes.
 #[inline(always)]
 fn erfcx(a: f64, k: Dd<f64>) -> Dd<f64> {

@@ -175,7 +175,6 @@ fn unary(f: Unary, x: Symbol, y: Symbol, s: Symbol) -> Option<Symbol> {
         // y″ = 2·y·y′², where only an infinite y is beyond ±10.
         Unary::ErfinvSlope => s.times(two * held(x.erfinv(), 10.0) * y * y),
         Unary::Ndtr => s * normal_density(x),
-        Unary::LogNdtr => s * normal_hazard(x),
         Unary::Ndtri => s.times(x.ndtri_slope()),
         Unary::NdtriSlope => s.times(held(x.ndtri(), 40.0) * y * y),
         Unary::Lgamma => s.times(x.digamma()),
@@ -274,30 +273,6 @@ fn held(y: Symbol, limit: f64) -> Symbol {
 pub(crate) fn normal_density<R: Real>(x: R) -> R {
     x.lit(FRAC_1_SQRT_2 * 0.5 * FRAC_2_SQRT_PI) * x.wide_bell()
 }
-
-/// `φ(x)/Φ(x)`, the derivative of `ln Φ`.
-#[inline(always)]
-pub(crate) fn normal_hazard<R: Real>(x: R) -> R {
-    // Far below 0 it is Laplace's continued fraction a + 1/(a + 2/(a + 3/(a + …))) of a = −x, where nothing
-    // cancels in a derivative, as it does in −φ/Φ·(x + φ/Φ).
-    let (one, limit) = (x.lit(1.0), x.lit(-5.0));
-    let far = x.lt(limit);
-    let a = -R::select(far, x, limit);
-    // What is left of it, nearly: t = a + k/t.
-    let rest = a.mul_add(a, x.lit(f64::from(4 * LAPLACE + 2))).sqrt();
-    let rest = R::select(a.lt(x.lit(1e9)), rest, a);
-    let mut fraction = (a + rest) * x.lit(0.5);
-    let mut k = LAPLACE;
-    while k > 0 {
-        fraction = a + x.lit(f64::from(k)) / fraction;
-        k -= 1;
-    }
-    let near = R::select(far, one, x);
-    R::select(far, fraction, normal_density(near) / near.ndtr())
-}
-
-/// How many fractions it takes from 5 on, for 2⁻⁵³ of the second derivative too.
-const LAPLACE: u8 = 28;
 
 /// `1 − x²`, exact near ±1, and its derivative near 0.
 #[inline(always)]

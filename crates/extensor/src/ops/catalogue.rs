@@ -113,7 +113,6 @@ catalogue! {
     elementwise::gamma::Polygamma::RECORD,
     elementwise::normal::Erfinv::RECORD,
     elementwise::normal::Ndtr::RECORD,
-    elementwise::normal::LogNdtr::RECORD,
     elementwise::normal::Ndtri::RECORD,
     arithmetic::bits::BitwiseInvert::RECORD,
     arithmetic::bits::SignBit::RECORD,

@@ -8,18 +8,7 @@ use extensor::ops::params::Params;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
 pub const REFERENCE: Reference = Reference {
-    names: &[
-        "logit",
-        "sinc",
-        "entr",
-        "lgamma",
-        "digamma",
-        "polygamma",
-        "erfinv",
-        "ndtr",
-        "log_ndtr",
-        "ndtri",
-    ],
+    names: &["logit", "sinc", "entr", "lgamma", "digamma", "polygamma", "erfinv", "ndtr", "ndtri"],
     draw,
     forward,
     backward,
@@ -56,7 +45,7 @@ fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
         "logit" | "ndtri" => [0.0, 1.0],
         "entr" => [0.0, 3.0],
         "erfinv" => [-1.0, 1.0],
-        "ndtr" | "log_ndtr" => draw.pick(&[[-3.0, 3.0], [-40.0, 8.0]]),
+        "ndtr" => draw.pick(&[[-3.0, 3.0], [-40.0, 8.0]]),
         _ => draw.pick(&[[0.05, 5.0], [-6.0, 12.0], [0.0, 60.0]]),
     };
     let mut x = draw.array(&shape, dtype, range);
@@ -204,13 +193,6 @@ fn curve(call: &Call, x: f64) -> Sized {
         "erfinv" if x.abs() > 1.0 => plain(f64::NAN),
         "erfinv" => plain(erfinv(x.abs(), 1.0 - x.abs()).copysign(x)),
         "ndtr" => Sized { value: ndtr(x), size: ndtr(x) * (1.0 + (x * x).min(2e3)) },
-        "log_ndtr" => {
-            let value = log_ndtr(x);
-            Sized {
-                value,
-                size: value.abs() * (1.0 + if x > 0.0 { (x * x).min(2e3) } else { 0.0 }),
-            }
-        }
         "ndtri" if !(0.0..=1.0).contains(&x) => plain(f64::NAN),
         "ndtri" if x < 0.5 => plain(-ndtri(x)),
         "ndtri" => plain(ndtri(1.0 - x)),
@@ -271,15 +253,6 @@ fn slope(call: &Call, x: f64) -> Option<(Sized, bool)> {
         "ndtr" => {
             let value = density(x.clamp(-60.0, 60.0));
             (Sized { value, size: value * (1.0 + (x * x).min(4e3)) }, false)
-        }
-        "log_ndtr" if x < -36.0 => {
-            let w = 1.0 / (x * x);
-            let series = w * (1.0 + w * (-2.0 + w * (10.0 + w * (-74.0 + 706.0 * w))));
-            (plain(-x * (1.0 + series)), false)
-        }
-        "log_ndtr" => {
-            let value = density(x.min(60.0)) / ndtr(x);
-            (Sized { value, size: value * (1.0 + 2.0 * (x * x).min(4e3)) }, false)
         }
         "ndtri" if !(0.0..=1.0).contains(&x) => return None,
         "ndtri" => {

@@ -207,6 +207,9 @@ fn along(options: &InterpolateOptions, from: usize, to: usize) -> Along {
     Along::Table(table)
 }
 
+/// How each axis is resized, the sizes before and after, and how many volumes there are.
+type Resizing = ([Along; 3], [usize; 3], [usize; 3], usize);
+
 #[derive(Clone, Debug)]
 pub(crate) struct Interpolate {
     options: InterpolateOptions,
@@ -390,14 +393,14 @@ impl Interpolate {
             Along::Same(_) => (1, Along::Same(planes * rows)),
             down => (planes, down),
         };
-        debug_assert!(x.len() == 0 || columns > 0);
+        debug_assert!(x.is_empty() || columns > 0);
         let kernel = Resample { planes, rows: Arc::new(down), columns: Arc::new(across) };
         launch_one(op, &kernel, &[&x.contiguous()?], Spec { shape, dtype })
     }
 
     /// The tables of the three last axes of volumes, of which the first stand still where there are fewer,
     /// the volumes before and after, and how many there are.
-    fn axes(&self, shape: &Shape) -> Result<([Along; 3], [usize; 3], [usize; 3], usize)> {
+    fn axes(&self, shape: &Shape) -> Result<Resizing> {
         let sizes = self.sizes(shape)?;
         let listed =
             sizes.iter().chain(&shape[2..]).fold(0, |all: usize, &n| all.saturating_add(n));

@@ -1,6 +1,6 @@
 //! The normal distribution function, its logarithm, and the inverses of it and of the error function.
 
-use crate::ops::calculus::{normal_density, normal_hazard};
+use crate::ops::calculus::normal_density;
 use crate::ops::pointwise::{defined, settle};
 use crate::ops::unary::*;
 
@@ -28,21 +28,6 @@ unary! {
             "y = Φ(x)", "y′ = e^(−x²/2)/√(2π)",
             on "all numbers" [-3.0, 3.0];
             at 0.5: 0.6914624612740131;
-}
-
-unary! {
-    /// The logarithm of the normal distribution function, `y = ln Φ(x)`, exact where `Φ` has long vanished,
-    /// and where it is almost 1.
-    real log_ndtr, log_ndtr_backward(x), LogNdtr:
-            y = |x| x.log_ndtr(),
-            dy = |g, x| g.times(normal_hazard(x));
-            "y = ln Φ(x)", "y′ = Φ′(x)/Φ(x)",
-            on "all numbers" [-3.0, 3.0];
-            also |s| {
-                let x = crate::tensor([-30.0, -7.0, -4.5, -3.5, 5.0]);
-                s.add_noted([x], Params::new(), "in the tails");
-            };
-            at 0.5: -0.36894641528865635;
 }
 
 unary! {

@@ -413,6 +413,7 @@ fn bad_calls(bad: &mut Bad) {
 
 impl Batch<'_> {
     /// The losses of all examples by one call, and then their mean or sum within each.
+    #[track_caller]
     fn reduced(&self, each: impl Operation, reduction: Reduce, view: View) -> Batched {
         if reduction == Reduce::None {
             return self.call(Box::new(each), view, view);

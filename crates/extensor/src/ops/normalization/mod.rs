@@ -258,6 +258,7 @@ impl Split<'_> {
 
 /// A normalisation of examples that have factors of their own: without factors, which are then
 /// multiplied and added. `channels`: the factors are those of axis 1, otherwise those of the last axes.
+#[track_caller]
 fn own_factors(call: &Batch<'_>, op: Box<dyn Operation>, channels: bool) -> Batched {
     let ndim = call.inputs[0].ndim();
     Batched::Made(Arc::new(move |inputs| {

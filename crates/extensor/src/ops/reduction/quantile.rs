@@ -124,6 +124,7 @@ fn in_rows(x: &Tensor, group: &Group) -> Result<Tensor> {
     ops::reshape(&ops::transpose(x, &order)?, &shape)
 }
 
+#[track_caller]
 fn between(
     op: &'static str,
     x: &Tensor,

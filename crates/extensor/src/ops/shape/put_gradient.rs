@@ -116,6 +116,7 @@ impl At<'_> {
     /// For each element of the source the product of all others at its position: running products from
     /// both ends of the elements in the order of their positions. Nothing is divided, so any of them may
     /// be 0.
+    #[track_caller]
     fn others(&self) -> Result<Tensor> {
         let (axis, x, source) = (self.scatter.axis, &self.x, &self.source);
         let at = axis_index("scatter", axis, x.ndim())?;
