@@ -265,7 +265,9 @@ pub fn extreme_so_far(
     let rows = (CHUNK / length).max(1);
     let rank = |key: u64| match nan {
         Some(nan) if key == nan => u64::MAX,
-        _ if smallest => !key,
+        // Below that of NaN, whose key no other reaches.
+        Some(_) if smallest => (!key).saturating_sub(1),
+        None if smallest => !key,
         _ => key,
     };
     parallel_chunks(out, rows * length, &|start, out| {

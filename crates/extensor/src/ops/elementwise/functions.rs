@@ -128,7 +128,7 @@ unary! {
                 let d = guard(y);
                 settle(g / y.lit(3.0) / d / d, g, y.eq(y.lit(0.0)), limit)
             };
-            "y = ∛x", "y′ = 1/(3y²)",
+            "y = x^(1/3)", "y′ = 1/(3y²)",
             on "x ≠ 0" [-4.0, 4.0] kinks [0.0];
             at 0.5: 0.7937005259840998;
             conventions: at_poles!(),

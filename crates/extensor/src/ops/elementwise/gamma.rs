@@ -61,6 +61,9 @@ const MOST: i64 = 100;
 /// At 0 it is ±∞; at the negative whole numbers it is ∞ for odd `n`, and NaN for even ones, on whose sides it is
 /// either.
 ///
+/// Domain: all numbers but 0, −1, −2, …
+/// Conventions: at 0, −1, −2, … the derivative is that 10⁻¹⁰ away from 0, and stays finite; NaN where y is.
+///
 /// ```
 /// let x = extensor::tensor([1.0, -1.5]);
 /// let y = x.polygamma(1)?.to_vec::<f64>()?;

@@ -307,6 +307,10 @@ impl Operation for CrossEntropy {
         if self.reduction == Reduce::None { inputs[0].shape()[class_axis(inputs[0])] } else { all }
     }
     fn batch(&self, call: &Batch<'_>) -> Batched {
+        // How many targets count, and how much, is another number for each example.
+        if self.ignore.is_some() || call.inputs.len() > 2 {
+            return Batched::Loop;
+        }
         let each = CrossEntropy { reduction: Reduce::None, ..*self };
         // One row of scores becomes several; of several there are more.
         if call.inputs[0].ndim() == 1 {

@@ -415,6 +415,10 @@ impl Batch<'_> {
     /// The losses of all examples by one call, and then their mean or sum within each.
     #[track_caller]
     fn reduced(&self, each: impl Operation, reduction: Reduce, view: View) -> Batched {
+        // Weights broadcast within an example, and the mean of a batch is not that of all its losses.
+        if self.inputs.len() > 2 || reduction == Reduce::BatchMean {
+            return Batched::Loop;
+        }
         if reduction == Reduce::None {
             return self.call(Box::new(each), view, view);
         }
