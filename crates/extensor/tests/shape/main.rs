@@ -173,7 +173,8 @@ fn every_dtype_moves_and_no_layout_changes_the_result() {
             for dtype in DType::ALL {
                 // Those that add up, or that NaN means something to.
                 let numbers = ["scatter_add", "scatter", "topk", "kthvalue", "cummax", "cummin"];
-                if numbers.contains(&record.name) && dtype == DType::Bool {
+                let whole = record.name == "scatter" && !dtype.is_float();
+                if whole || numbers.contains(&record.name) && dtype == DType::Bool {
                     continue;
                 }
                 let given: Vec<Tensor> =

@@ -323,7 +323,9 @@ impl Loss for BinaryCrossEntropyWithLogits {
         weight.times(if by == 0 {
             (t.lit(1.0) - t) * x.sigmoid() - positive * t * (-x).sigmoid()
         } else {
-            positive.times((-x).softplus()) - x.softplus()
+            // ln(1 + eˣ) is x more than ln(1 + e⁻ˣ), of which nothing is left where pos_weight is 1.
+            let apart = (positive - x.lit(1.0)).times((-x).softplus()) - x;
+            R::select(x.is_finite(), apart, positive.times((-x).softplus()) - x.softplus())
         })
     }
     #[inline(always)]
