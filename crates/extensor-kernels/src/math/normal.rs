@@ -4,10 +4,10 @@
 //! the middle; in the tail they are `r` times one in `(r − k)/(r + k)`, where `r² = −ln p`. Their slopes are not
 //! `e^(y²)` of a rounded `y`, which would lose y² units, but `erfcx(y)/(1 − x)`, which is the same.
 
-use super::dd::{Dd, two_prod, two_sum};
-use super::erf::{ErfConstants, erfcx_factors, normal_cdf};
+use super::dd::Dd;
+use super::erf::{ErfConstants, erfcx_factors};
 use super::log::log_dd;
-use super::{Float, long_polynomial, polynomial};
+use super::{Float, long_polynomial};
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
 /// `erfinv(x) / x` in powers of x² for `|x| <= 0.65`: relative error 2^-54.4. These polynomials are from

@@ -77,8 +77,8 @@ impl Glu {
     pub(crate) const RECORD: &'static Record = &Record {
         name: "glu",
         family: Family::Activation,
-        formula: "y = a·σ(b) for the halves a and b of x, σ(b) = 1/(1 + e⁻ᵇ)",
-        derivative: "(σ(b), a·σ(b)·σ(−b))",
+        formula: "y = u/(1 + e^(−v)) for the halves u and v of x",
+        derivative: "(1/(1 + e^(−v)), u·e^(−v)/(1 + e^(−v))²)",
         params: &[Parameter { name: "axis", what: "the axis that is halved", default: Some("-1") }],
         backward: signature!(glu_backward(grad_output, x; axis)),
         class: Class::Composite,

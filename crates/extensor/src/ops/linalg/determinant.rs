@@ -125,7 +125,7 @@ static COFACTORS: Record = Record {
     name: "cofactors",
     family: Family::Linalg,
     formula: "c = det(a)·a⁻ᵀ",
-    derivative: "c′ = <a⁻ᵀ, a′>·c − c·a′ᵀ·a⁻ᵀ",
+    derivative: "c′ = <a⁻ᵀ, a′>·c − c·(a′)ᵀ·a⁻ᵀ",
     inputs: &[Input::new("a")],
     class: Class::Composite,
     needs: Needs::InputsAndOutputs,

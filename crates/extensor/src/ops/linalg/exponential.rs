@@ -45,7 +45,7 @@ impl Expm {
     pub(crate) const RECORD: &'static Record = &Record {
         name: "expm",
         family: Family::Linalg,
-        formula: "y = 1 + a + a²/2! + a³/3! + …",
+        formula: "y = 1 + a + a²/2 + a³/6 + a⁴/24 + …",
         derivative: "y′ is a block of exp([[a, a′], [0, a]])",
         conventions: "where the result is too large for the dtype, infinity and NaN are among its numbers",
         inputs: &[Input::new("a")],

@@ -63,7 +63,7 @@ impl Qr {
         name: "qr",
         family: Family::Linalg,
         formula: "q·r = a, q's columns orthogonal, r upper triangular",
-        derivative: "r′ = (c − w)·r, q′ = a′·r⁻¹ − q·(c − w) with c = qᵀ·a′·r⁻¹ and w = ▙c − (▙c)ᵀ",
+        derivative: "r′ = (c − w)·r, q′ = a′·r⁻¹ − q·(c − w) with c = qᵀ·a′·r⁻¹ and w = l − lᵀ for what l of c is below its diagonal",
         domain: "matrices whose first columns, as many as there are rows, are linearly independent",
         conventions: "r's diagonal is not negative; where a's columns are linearly dependent the derivative is an error",
         inputs: &[Input::new("a")],

@@ -57,7 +57,7 @@ impl Pinv {
         name: "pinv",
         family: Family::Linalg,
         formula: "y = v·diag(1/s where s is not 0)·uᵀ, a = u·diag(s)·vᵀ",
-        derivative: "y′ = −y·a′·y + y·yᵀ·a′ᵀ·(1 − a·y) + (1 − y·a)·a′ᵀ·yᵀ·y",
+        derivative: "y′ = −y·a′·y + y·yᵀ·(a′)ᵀ·(1 − a·y) + (1 − y·a)·(a′)ᵀ·yᵀ·y",
         domain: "differentiable where the rank does not change",
         conventions: "singular values up to rtol of the largest count as 0; the derivative is that of a matrix whose rank stays what it is",
         inputs: &[Input::new("a")],

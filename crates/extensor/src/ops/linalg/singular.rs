@@ -68,7 +68,7 @@ impl Svd {
         name: "svd",
         family: Family::Linalg,
         formula: "u·diag(s)·vh = a, s descending, the columns of u and the rows of vh orthogonal",
-        derivative: "s′ = diag(p), u′ = u·o + (1 − u·uᵀ)·a′·v/s, v′ = v·ω + (1 − v·vᵀ)·a′ᵀ·u/s with \
+        derivative: "s′ = diag(p), u′ = u·o + (1 − u·uᵀ)·a′·v/s, v′ = v·ω + (1 − v·vᵀ)·(a′)ᵀ·u/s with \
                      p = uᵀ·a′·v, (o + ω)ᵢⱼ = (p + pᵀ)ᵢⱼ/(sⱼ − sᵢ), (o − ω)ᵢⱼ = (p − pᵀ)ᵢⱼ/(sⱼ + sᵢ)",
         domain: DOMAIN,
         conventions: "the first large number of a vector in u is positive; vectors of equal singular values do not turn into each other; complete bases have a derivative only if a is square",

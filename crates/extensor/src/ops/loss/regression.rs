@@ -181,7 +181,7 @@ impl Loss for GaussianNll {
 /// is above 1.
 ///
 /// Domain: x + eps > 0 where x is no logarithm.
-/// Conventions: Stirling's approximation is added where t > 1; where x + eps is 0 the derivative uses 1e-10.
+/// Conventions: full adds t·ln t − t + ½·ln 2πt where t > 1; where x + eps is 0 the derivative uses 1e-10.
 ///
 /// ```
 /// use extensor::ops::{PoissonNllOptions, Reduce};

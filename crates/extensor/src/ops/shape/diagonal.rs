@@ -269,7 +269,7 @@ fn placed(x: &Tensor, [rows, columns]: [usize; 2], offset: i64) -> Result<Tensor
 
 /// A matrix with a vector on its diagonal and zeros elsewhere; of a matrix, its diagonal.
 ///
-/// Conventions: a vector of `n` elements gives a square matrix with `n + |offset|` rows; of a matrix the
+/// Conventions: a vector of n elements gives a square matrix with n + |offset| rows; of a matrix the
 /// diagonal is a view.
 ///
 /// ```
