@@ -64,11 +64,17 @@ class StandIn:
             if isinstance(value, Slot):
                 inputs[key] = value.number
             elif isinstance(value, list) and value and all(isinstance(x, Slot) for x in value):
-                inputs.update({f"{key}{i}" if len(value) > 1 else key: x.number for i, x in enumerate(value)})
+                # Operands of which there may be any number are x0, x1 and so on.
+                inputs.update({f"x{i}": x.number for i, x in enumerate(value)})
             elif value is None and key in self.tensors:
                 continue
+            elif key in self.tensors:
+                raise LeftOut(f"{key} is no tensor")
             else:
                 params[key] = plain(value)
+        # The runners hand inputs on one after the other.
+        if inputs.keys() & set(self.tensors) and list(inputs) != self.tensors[: len(inputs)]:
+            raise LeftOut("an input is given after one that is not")
         return Result(self.name, inputs, params)
 
 

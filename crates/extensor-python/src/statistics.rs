@@ -4,7 +4,7 @@
 use crate::function::compute;
 use crate::tensor::PyTensor;
 use extensor::ops::{self, BincountOptions, CovOptions, HistogramOptions};
-use extensor::ops::{Interpolation, ScatterReduce};
+use extensor::ops::{QuantileMethod, ScatterReduce};
 use extensor::{Axes, Over, Tensor, over};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -38,11 +38,11 @@ pub fn quantile(
     interpolation: &str,
 ) -> PyResult<PyTensor> {
     let all = [
-        ("linear", Interpolation::Linear),
-        ("lower", Interpolation::Lower),
-        ("higher", Interpolation::Higher),
-        ("midpoint", Interpolation::Midpoint),
-        ("nearest", Interpolation::Nearest),
+        ("linear", QuantileMethod::Linear),
+        ("lower", QuantileMethod::Lower),
+        ("higher", QuantileMethod::Higher),
+        ("midpoint", QuantileMethod::Midpoint),
+        ("nearest", QuantileMethod::Nearest),
     ];
     let how = one_of(name, "interpolation", interpolation, &all)?;
     let (x, q, over) = (&x.0, q.map(|q| &q.0), along(axis, keepdims));

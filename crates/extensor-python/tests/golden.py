@@ -144,8 +144,12 @@ def backward_arguments(op, inputs, params, cotangents):
             given[name] = list(cotangents)
         elif name == "output":
             given[name] = outputs[0]
+        elif name == "outputs":
+            given[name] = list(outputs[:results])
         elif name in info["inputs"] and not many:
             given[name] = by_name[name]
+        elif many and name == "x":
+            given[name] = inputs
         elif name in info["params"]:
             given[name] = params.get(name)
         elif name == "input_shape":

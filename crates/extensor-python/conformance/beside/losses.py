@@ -242,10 +242,8 @@ def attention(name, kind):
         else:
             shape = (n, heads, queries, keys)
             cut = d.pick(shape, shape[2:], (1, 1, queries, keys), (n, 1, 1, keys))
-            more = [d.normal(*cut)]
-            if d.chance(0.3):
-                # Some places are not looked at; each query still has one.
-                more[0][..., 1:] = np.where(d.mask(*cut[:-1], keys - 1, p=0.3), -np.inf, more[0][..., 1:])
+            # True where a query may look; each still has a place.
+            more = [np.concatenate([np.ones((*cut[:-1], 1), bool), d.mask(*cut[:-1], keys - 1, p=0.7)], -1)]
         q = d.normal(n, heads * groups, queries, width)
         k, v = d.normal(*of_keys, keys, width), d.normal(*of_keys, keys, deep)
         call = ours("scaled_dot_product_attention")
@@ -258,9 +256,8 @@ def attention(name, kind):
                 k, v = (x.repeat_interleave(groups, -3) for x in (k, v))
             return plain_attention(q, k, v, mask, causal, scale)
 
-        moving = (0, 1, 2) if more and not np.isfinite(more[0]).all() else None
         text = words(causal=causal, scale=scale, groups=groups, keys=of_keys, mask=more and more[0].shape)
-        return Call([q, k, v, *more], mine, theirs, text, moving=moving)
+        return Call([q, k, v, *more], mine, theirs, text)
 
 
 attention("attention_mask", "mask")
@@ -270,7 +267,7 @@ attention("attention_broadcast", "broadcast")
 
 @entry("attention_against_pytorch", area=AREA)
 def attention_against_pytorch(d):
-    """PyTorch's own function, with its additive mask and its grouped queries."""
+    """PyTorch's own function, with a mask and its grouped queries."""
     n, heads, width, queries, keys, groups = (
         d.whole(1, 2),
         d.whole(1, 2),
@@ -283,7 +280,9 @@ def attention_against_pytorch(d):
     arrays = [q, d.normal(n, heads, keys, width), d.normal(n, heads, keys, width)]
     masked = d.chance()
     if masked:
-        arrays.append(d.normal(n, heads * groups, queries, keys))
+        mask = d.mask(n, heads * groups, queries, keys, p=0.7)
+        mask[..., 0] = True
+        arrays.append(mask)
     call = ours("scaled_dot_product_attention")
     mine = lambda q, k, v, m=None: call(q, k, v, mask=m)  # noqa: E731
 

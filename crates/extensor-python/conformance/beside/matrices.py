@@ -171,10 +171,14 @@ of_square("matrix_exp", torch.matrix_exp, "expm")
 def det_of_singular(d):
     """Rank n - 1: the determinant is 0 and its gradient, the cofactors, is not."""
     n = d.whole(2, 4)
-    u, v = d.orthogonal((), n), d.orthogonal((), n)
-    values = d.spread((), n)
-    values[-1] = 0.0
-    return Call([u * values @ v.T], ours("det"), T.det, order=1, single=False)
+    while True:
+        u, v = d.orthogonal((), n), d.orthogonal((), n)
+        values = d.spread((), n)
+        values[-1] = 0.0
+        a = u * values @ v.T
+        # Where a factorisation ends in an exact 0, PyTorch's gradient is 0.
+        if T.det(torch.from_numpy(a)) != 0.0:
+            return Call([a], ours("det"), T.det, order=1, single=False)
 
 
 @entry("pinv", area=AREA)

@@ -1,6 +1,6 @@
 """Products of any tensors that the standard has no function for."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from . import _core, ops
 from ._array_api.common import tensor
@@ -35,8 +35,7 @@ def _operands(operands: tuple[ArrayLike, ...]) -> tuple[ArrayLike, ...]:
     return operands
 
 
-@dataclass(frozen=True)
-class EinsumPath:
+class EinsumPath(NamedTuple):
     """The order in which `einsum` multiplies its operands: printed, a line for each product."""
 
     #: Of each product the numbers of its two terms (operands count from 0, each product is numbered on), what it

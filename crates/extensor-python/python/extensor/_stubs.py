@@ -50,6 +50,11 @@ TYPES = {
     "shape": "int | Sequence[int]", "shift": PAIR, "sizes": "Sequence[int]", "start": "int | None",
     "start_axis": "int", "step": "int", "stop": "int | None", "stride": f"{PAIR} | None", "training": "bool",
     "value": "float",
+    "align_corners": "bool", "ceil_mode": "bool", "count_include_pad": "bool", "divisor_override": "int | None", "full": "bool",
+    "full_matrices": "bool", "ignore_index": "int | None", "lambd": "float", "log_input": "bool", "log_target": "bool", "margin": "float",
+    "mode": "str", "n": "int", "nan": "float", "neginf": "float | None", "posinf": "float | None", "rtol": "float | None",
+    "scale_factor": "float | Sequence[float] | None", "size": f"{PAIR} | None", "threshold": "float", "transposed": "bool",
+    "unit_diagonal": "bool", "upper": "bool",
 }  # fmt: skip
 
 

@@ -9,8 +9,8 @@ the batch it is. Everything is differentiable any number of times; where a deriv
 >>> import extensor as ex
 >>> a = ex.asarray([[4.0, 2.0], [2.0, 10.0]])
 >>> ex.linalg.cholesky(a)
-tensor([[2., 0.],
-        [1., 3.]])
+Tensor([[2.0, 0.0],
+        [1.0, 3.0]], dtype=float64)
 """
 
 import builtins

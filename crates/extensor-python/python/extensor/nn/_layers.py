@@ -80,10 +80,11 @@ class Embedding(Module):
         if padding_idx is not None and not -count <= padding_idx < count:
             raise ValueError(f"Embedding: padding_idx is {padding_idx}, expected one of {count} things")
         self.padding_idx = None if padding_idx is None else padding_idx % count
-        self.weight = _core.embedding_parameters(key, count, size)
+        weight = _core.embedding_parameters(key, count, size)
         if self.padding_idx is not None:
-            kept = ops.one_hot(_api.asarray(self.padding_idx), count, self.weight.dtype)
-            self.weight = self.weight * (1.0 - _api.expand_dims(kept, axis=1))
+            kept = ops.one_hot(_api.asarray(self.padding_idx), count, weight.dtype)
+            weight = weight * (1.0 - _api.expand_dims(kept, axis=1))
+        self.weight = weight
 
     def __call__(self, index: Tensor, mode: Mode = INFERENCE) -> Tensor:
         y = ops.embedding(self.weight, index)
