@@ -118,9 +118,9 @@ def positive(seed, *shape):
     return b @ b.mT + ex.eye(shape[-1], dtype=ex.float64)
 
 
-#: Operations that have a backward function and no golden case, with inputs and parameters. Of those of linear algebra
-#: PyTorch's results are determined up to signs, of symmetric matrices alone, or several: the comparison in
-#: `conformance/beside` forms what is determined.
+#: Operations that have a backward function and no golden case, with inputs and parameters. Those of linear
+#: algebra have several results, results determined up to signs, or derivatives that depend on which triangle is read:
+#: the comparison in `conformance/beside` forms what is determined.
 SAMPLES = [
     ("adaptive_avgpool2d", [normal(1, 2, 3, 5, 6)], {"output_size": [2, 3]}),
     ("atan2", [normal(1, 2, 3), normal(2, 3)], {}),

@@ -50,7 +50,7 @@ def cholesky(d):
     call = ours("cholesky")
 
     def mine(b):
-        return call(b @ t(b) + ex.asarray(eye), upper=True if upper else None)
+        return call(b @ t(b) + ex.ops.cast(ex.asarray(eye), b.dtype), upper=True if upper else None)
 
     def theirs(b):
         return T.cholesky(b @ t(b) + torch.from_numpy(eye), upper=upper)
