@@ -85,6 +85,16 @@ impl Backward {
                     let sizes = grads.iter().filter_map(|g| g.shape().get(axis).map(|&n| n as i64));
                     params.with("sections", sizes.collect::<Vec<i64>>())
                 }
+                // How many were chosen along the axis, or one: which of them the rule does not ask.
+                "k" => {
+                    let inner = given.shape("input_shape")?.map_or(first.ndim(), |s| s.len());
+                    let axis: i64 = given.get("axis").map_or(Ok(-1), |a| a.extract())?;
+                    let at =
+                        if axis < 0 { axis.saturating_add_unsigned(inner as u64) } else { axis };
+                    let at = usize::try_from(at).unwrap_or(usize::MAX);
+                    let size = (first.ndim() == inner).then(|| first.shape().get(at)).flatten();
+                    params.with("k", size.map_or(1, |&n| n as i64))
+                }
                 name if name == "axis" || name.ends_with("_axis") => {
                     axes.push(name);
                     params
