@@ -275,7 +275,7 @@ impl<M: Tree + Clone, O: Optimizer<M>> Trainer<M, O> {
     /// given the model, and the mode of training with a key that is another one in each step.
     ///
     /// A loss or a gradient that is not finite, other than by an overflow that a dynamic loss scale
-    /// mends, is [an error](Error::Diverged) that names the operation which made it. After any error
+    /// mends, is [an error](crate::Error::Diverged) that names the operation which made it. After any error
     /// of the loss function the model is what it was before the step.
     #[track_caller]
     pub fn step<R: Objective<M>>(&mut self, loss: impl Fn(&M, &Mode) -> Result<R>) -> Result<f64> {
