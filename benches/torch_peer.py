@@ -49,6 +49,26 @@ def matmul(name):
     return lambda: x @ y
 
 
+EINSUMS = {
+    "product": ("ij,jk->ik", (512, 512), (512, 512)),
+    "batched": ("bij,bjk->bik", (64, 128, 128), (64, 128, 128)),
+    "scores": ("bhqd,bhkd->bhqk", (8, 8, 256, 64), (8, 8, 256, 64)),
+    "values": ("bhqk,bhkd->bhqd", (8, 8, 256, 256), (8, 8, 256, 64)),
+    "bilinear": ("bi,ijk,bj->bk", (64, 128), (128, 128, 128), (64, 128)),
+    "outer": ("i,j->ij", (2048,), (2048,)),
+    "chain": ("ij,jk,kl->il", (200, 200), (200, 200), (200, 200)),
+    "inner": ("ij,ij->", (1024, 1024), (1024, 1024)),
+    "small_transpose": ("ij->ji", (64, 64)),
+    "small_diagonal": ("ii->i", (64, 64)),
+}
+
+
+def einsum(name):
+    equation, *shapes = EINSUMS[name]
+    operands = [torch.randn(*shape) for shape in shapes]
+    return lambda: torch.einsum(equation, *operands)
+
+
 def made(f):
     """The function, compiled if that is asked for."""
     return torch.compile(f) if COMPILED else f
@@ -94,6 +114,14 @@ def networks(name):
             lambda x, w, b: F.batch_norm(x, None, None, w, b, True), [image, r(64), r(64)], same
         ),
         "maxpool_fb": lambda: fb(lambda x: F.max_pool2d(x, 2), [image], r(32, 64, 16, 16)),
+        "conv3d_fb": lambda: fb(
+            lambda x, w: F.conv3d(x, w, None, 1, 1),
+            [r(4, 32, 16, 28, 28), r(64, 32, 3, 3, 3)],
+            r(4, 64, 16, 28, 28),
+        ),
+        "bilinear_fb": lambda: fb(
+            lambda x: F.interpolate(x, size=(64, 64), mode="bilinear"), [image], r(32, 64, 64, 64)
+        ),
         "attention_fb": lambda: fb(
             lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
             [r(12, 4, 256, 64) for _ in range(3)],
@@ -205,6 +233,8 @@ class Gpt(torch.nn.Module):
 def workload(name):
     if COMPILED:
         return training(name)
+    if name.startswith("einsum_"):
+        return einsum(name.removeprefix("einsum_"))
     return matmul(name) if name.startswith("matmul") else elementwise(name) or networks(name) or training(name)
 
 
@@ -215,7 +245,7 @@ def seconds(name, repetitions, warm):
     f = work[name]
     if f is None:
         return []
-    inner = 1000 if name in ("small_add", "small_exp", "small_sum") else 1
+    inner = 1000 if name.removeprefix("einsum_").startswith("small_") and name not in ("small", "small_all") else 1
     times = []
     start = time.perf_counter()
     while time.perf_counter() - start < warm:

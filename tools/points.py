@@ -105,7 +105,7 @@ def limits(case, sign):
     found = {}
     for k in ((0, 0), (1, 0)):
         a, b = near.get(k), beyond.get(k)
-        if a is None or isinstance(a, Say):
+        if a is None or isinstance(a, (Say, float)):
             found[k] = a
         elif abs(a.v) > 2 and abs(b.v / a.v) > 1.01:
             found[k] = math.copysign(math.inf, a.v)
@@ -135,7 +135,11 @@ def lines(case):
     if case["form"] == "x":
         for sign in (1, -1):
             try:
-                found = limits(case, sign) if case["infinite"] else nothing
+                known = case["infinite"]
+                if isinstance(known, dict) and sign in known:
+                    found = known[sign]
+                else:
+                    found = limits(case, sign) if known else nothing
             except Outside:
                 found = nothing
             yield line((sign * math.inf,), found)

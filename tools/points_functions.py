@@ -32,7 +32,8 @@ CASES = []
 def case(name, params="", form="x", points=(), others=(), extra=(), order=ORDER, infinite=True, nan=True):
     """Adds a function to the table. `form` says what the one or two numbers are: `x`, an input; `x,y`, two inputs;
     `x;t`, an input and a constant; `row` and `row0`, a vector of the two, or of the two and 0; a number behind it
-    is the output's element. `points`: constants to look beside; `others`: the second number's; `extra`: more points."""
+    is the output's element. `points`: constants to look beside; `others`: the second number's; `extra`: more points; `infinite`: whether there are limits at ±∞, or
+    what holds at one of them (NaN if not)."""
     def add(f):
         CASES.append(dict(name=name, params=params, form=form, points=points, others=others, extra=extra, order=order, infinite=infinite, nan=nan, f=f))
         return f
@@ -44,6 +45,8 @@ def unary(name, params="", **more):
     def add(f):
         def whole(x):
             found = f(x)
+            if found is None:
+                return {}
             return found if isinstance(found, (Jet, dict)) else {(k, 0): y for k, y in enumerate(found) if y is not None}
         case(name, params, **more)(whole)
         return f
@@ -232,6 +235,23 @@ def exponential_unit(scale, alpha):
 TAILS = (-37.0, -87.3, -103.97, -708.4, -745.13, 88.7, 89.0, 709.78, 711.0, 20.0, -20.0, 36.8)
 for alpha in (1.0, 0.25, -0.5):
     unary("elu", f"alpha={alpha}", points=TAILS)(exponential_unit(mpf(1), mpf(alpha)))
+
+
+def continuous_unit(alpha):
+    def f(x):
+        if x > 0:
+            return constant(mpf(x), 1)
+        v = mpf(x) / alpha
+        lost = abs(v)  # of the quotient, from the second derivative on
+        e = EXP(v)
+        found = [Num(alpha * EXPM1(v), abs(alpha * EXPM1(v))), Num(e, e)]
+        found += [Num(e / alpha**k, e / alpha**k * (1 + lost)) for k in (1, 2)]
+        return found[:2] if x == 0 else found
+    return f
+
+
+for alpha in (1.0, 0.25, 3.0, 0.375):
+    unary("celu", f"alpha={alpha}", points=TAILS)(continuous_unit(mpf(alpha)))
 unary("selu", points=TAILS)(exponential_unit(mpf(1.0507009873554805), mpf(1.6732632423543772)))
 
 
@@ -253,6 +273,15 @@ unary("tanh", points=(0.625, 8.7, 9.01, 18.7, 19.1, 22.0, -9.01, -19.1, 0.55))(
     from_output(TANH, [(1, 0, -1), (0, -2, 0, 2), (-2, 0, 8, 0, -6)]))
 unary("swish", points=TAILS + (-1.2784645, 2.3993573))(lambda x: x_(x) * jlogistic(x_(x)))
 unary("softplus", points=TAILS)(lambda x: jsoftplus(x_(x)))
+for beta in (2.0, 0.375, 12.5):
+    @unary("softplus", f"beta={beta}", points=TAILS)
+    def _(x, beta=mpf(beta)):
+        # The value and the slope are to be right to the last digits, so that the product counts as exact; for
+        # the derivatives after them its rounding is one of the errors that add up.
+        rounded = x_(x) * beta
+        exact = Jet({k: Num(y.v) for k, y in rounded.d.items()})
+        first, later = (jsoftplus(z) * (1 / beta) for z in (exact, rounded))
+        return [(first if k < 2 else later).at(k, 0) for k in range(4)]
 unary("log_sigmoid", points=TAILS)(lambda x: -jsoftplus(-x_(x)))
 
 
@@ -311,4 +340,47 @@ for low, high in ((-1.0, 1.0), (-0.25, 2.0)):
     unary("hard_tanh", f"min={low} max={high}", points=(low, high))(
         lambda x, low=low, high=high: between(x, low, high, constant(mpf(x), 1), constant(low), constant(high), 0.0, 0.0))
 
+for bound in (0.5, 2.0, 0.0):
+    ends = (bound, -bound) if bound else ()
+    same, none = (lambda x: constant(mpf(x), 1)), constant(0)
+
+    def shrunk(beyond, bound=bound):
+        def f(x):
+            if bound == 0 or abs(x) > bound:
+                return beyond(x)
+            return [none[0], Say(0.0)] if abs(x) == bound else none
+        return f
+    unary("hardshrink", f"lambd={bound}", points=ends)(shrunk(same))
+
+    def nearer(x, bound=bound):
+        v = mpf(x) - math.copysign(bound, x)
+        return [Num(v, abs(v))] + constant(1)[:3]
+    unary("softshrink", f"lambd={bound}", points=ends)(shrunk(nearer))
+for at, value in ((0.0, 0.0), (1.0, 20.0), (-0.5, -3.0)):
+    unary("threshold", f"threshold={at} value={value}", points=(at,))(
+        lambda x, at=at, value=value: between(x, at, None, constant(mpf(x), 1), constant(value), None, 0.0, None))
+
+
+@unary("tanhshrink", points=(1.5, -1.5, 0.625, 1e-3, 8.7, 9.01, 18.7, 19.1, 22.0))
+def _(x):
+    v = mpf(x)
+    y = TANH(v)
+    # What is left of 1 where tanh is near it, from what vanishes there.
+    e = EXP(-2 * abs(v))
+    rest = 4 * e / (1 + e) ** 2
+    size = abs(y)
+    value = v - y if v else ZERO
+    found = [Num(value, abs(value)), Num(y * y, y * y), Num(2 * y * rest, 2 * size * rest)]
+    third = 2 * rest * rest - 4 * y * y * rest
+    return found + [Num(third, 2 * rest * rest + 4 * y * y * rest)]
+
+
+@unary("nan_to_num", nan=False, points=(1e300, 3e38))
+def _(x):
+    # Beyond all dtypes only infinity is.
+    if abs(x) > mpf(2) ** 2000:
+        return None
+    return constant(mpf(x), 1)
+
 import points_pairs  # noqa: E402,F401  (the functions of two numbers)
+import points_special  # noqa: E402,F401  (the special functions)

@@ -4,7 +4,7 @@ import math
 
 from mpmath import mp, mpf
 
-from points_functions import INF, NAN, Outside, Say, case
+from points_functions import INF, LEAST, NAN, Outside, Say, case
 from points_math import *
 
 
@@ -95,6 +95,16 @@ def _(x, y):
     return {(0, 0): Num(rest, abs(rest)), (1, 0): Num(1), (0, 1): Num(-q, abs(q))}
 
 
+@pair("fmod", order=1, extra=WHOLE + ((-6.5, 4.0), (6.5, -4.0), (1e300, 3.0)), infinite=False)
+def _(x, y):
+    if y == 0:
+        return {(0, 0): NAN}
+    q = mpf(x) / mpf(y)
+    q = mp.floor(q) if q > 0 else mp.ceil(q)
+    rest = mpf(x) - q * mpf(y)
+    return {(0, 0): Num(rest, abs(rest)), (1, 0): Num(1), (0, 1): Num(-q, abs(q))}
+
+
 def chosen(first):
     def f(x, y):
         if x == y:
@@ -105,6 +115,21 @@ def chosen(first):
 
 pair("maximum", infinite=False)(chosen(lambda x, y: x > y))
 pair("minimum", infinite=False)(chosen(lambda x, y: x < y))
+pair("fmax", infinite=False)(chosen(lambda x, y: x > y))
+pair("fmin", infinite=False)(chosen(lambda x, y: x < y))
+
+# Of three numbers the third is the same at all points.
+for w in (0.25, 0.0, 1.0, -2.0):
+    @pair("lerp", form=f"x,y;{w}", nan=False, infinite=False)
+    def _(x, y, w=mpf(w)):
+        a, b = both(x, y)
+        return a * (1 - w) + b * w
+for b, value in ((1.5, 1.0), (-3.0, 0.25), (0.0, 2.0)):
+    pair("addcmul", f"value={value}", form=f"x,y;{b}", nan=False, infinite=False)(
+        lambda x, y, c=mpf(b) * mpf(value): both(x, y)[0] + both(x, y)[1] * c)
+for b, value in ((1.5, 1.0), (-3.0, 0.25)):
+    pair("addcdiv", f"value={value}", form=f"x,y;{b}", nan=False, infinite=False)(
+        lambda x, y, c=mpf(value) / mpf(b): both(x, y)[0] + both(x, y)[1] * c)
 
 
 @pair("atan2", extra=((1e-20, 0.0), (3e-11, 4e-11), (1e-300, -1e-300), (1e200, 1e200)), infinite=False)
@@ -154,6 +179,28 @@ def _(x, y):
 def _(x, y):
     a, b = both(x, y)
     return a + jsoftplus(b - a) if x >= y else b + jsoftplus(a - b)
+
+
+def times_log(shift, log):
+    """x·ln(shift + y), 0 where x is."""
+    def f(x, y):
+        d = mpf(y) + shift
+        if d > 0:
+            a, b = both(x, y)
+            r = 1 / (Num(mpf(y)) + shift)
+            return a * compose([call(log, lambda v: 1 / (v + shift), Num(mpf(y))), r, -(r * r), 2 * (r * r * r)], b)
+        if d < 0 and x != 0:
+            raise Outside
+        if d < 0:
+            return {(0, 0): Num(0), (1, 0): Say(0.0), (0, 1): Say(0.0)}
+        value = Num(0) if x == 0 else Num(-math.copysign(INF, x))
+        return {(0, 0): value, (1, 0): Say(to_float(mp.log(LEAST))), (0, 1): Say(to_float(mpf(x) / LEAST))}
+    return f
+
+
+LOGS = ((2.0, 1.0), (0.0, 0.5), (0.0, -2.0), (-1.5, 0.9999999), (3.0, 1e-20), (1e-300, 1e300))
+pair("xlogy", extra=LOGS, infinite=False)(times_log(0, mp.log))
+pair("xlog1py", extra=LOGS + ((2.0, -1.0), (0.0, -1.0), (0.5, -0.9999999), (1.0, 1e-300)), infinite=False)(times_log(1, mp.log1p))
 
 
 @pair("copysign", infinite=False)

@@ -1,7 +1,8 @@
 //! Operations of networks, forward and backward, as one step of training calls them.
 
 use crate::work::{Workload, made, random};
-use extensor::ops::{Approximate, AttentionOptions, BatchNormOptions, ConvOptions};
+use extensor::ops::{Approximate, AttentionOptions, BatchNormOptions, Conv3dOptions, ConvOptions};
+use extensor::ops::{InterpolateOptions, Interpolation};
 use extensor::{Result, Tensor, tensor};
 use std::hint::black_box;
 
@@ -20,6 +21,8 @@ pub fn all() -> Vec<Workload> {
     let labels: Vec<i64> = (0..4096).map(|i| i * 37 % 1024).collect();
     let labels = tensor(labels.as_slice());
     let sixteen = random(17, &[32, 64, 16, 16]);
+    let (clip, boxes) = (random(18, &[4, 32, 16, 28, 28]), random(19, &[64, 32, 3, 3, 3]));
+    let (features, twice) = (random(20, &[4, 64, 16, 28, 28]), random(21, &[32, 64, 64, 64]));
     vec![
         one("gelu", move || {
             extensor::ops::gelu(&wide, Approximate::None).map(|y| drop(black_box(y)))
@@ -98,6 +101,16 @@ pub fn all() -> Vec<Workload> {
             let (y, indices) = extensor::ops::maxpool2d_with_indices(x, 2)?;
             let dx = extensor::ops::maxpool2d_backward(g, &indices, x.shape(), 2)?;
             Ok((y, dx))
+        }),
+        both("conv3d_fb", &clip, &features, move |x, g| {
+            let options = Conv3dOptions::new().padding(1);
+            let y = extensor::ops::conv3d(x, &boxes, None, options)?;
+            Ok((y, extensor::ops::conv3d_backward(g, x, &boxes, options)?))
+        }),
+        both("bilinear_fb", &image, &twice, |x, g| {
+            let options = || InterpolateOptions::new().size([64, 64]).mode(Interpolation::Linear);
+            let y = extensor::ops::interpolate(x, options())?;
+            Ok((y, extensor::ops::interpolate_backward(g, x.shape(), options())?))
         }),
         one("attention_fb", move || {
             let (y, sums) = extensor::ops::scaled_dot_product_attention_with_logsumexp(

@@ -61,6 +61,7 @@ pub fn all() -> Vec<Workload> {
     for (m, k, n) in [(64, 64, 64), (128, 512, 10), (128, 784, 512), (2048, 384, 384)] {
         list.push(matmul("nn", m, k, n));
     }
+    list.extend(EINSUMS.iter().map(einsum));
     list.extend(crate::networks::all());
     list.extend(crate::training::all());
     list
@@ -178,4 +179,28 @@ fn matmul(layout: &str, m: usize, k: usize, n: usize) -> Workload {
     }
     let work = move || drop(black_box(made(extensor::ops::matmul(&a, &b))));
     Workload::new(&format!("matmul_{layout}_{m}x{k}x{n}"), work)
+}
+
+/// A name, an equation, and the shapes of its operands.
+type Equation = (&'static str, &'static str, &'static [&'static [usize]]);
+
+const EINSUMS: [Equation; 10] = [
+    ("product", "ij,jk->ik", &[&[512, 512], &[512, 512]]),
+    ("batched", "bij,bjk->bik", &[&[64, 128, 128], &[64, 128, 128]]),
+    ("scores", "bhqd,bhkd->bhqk", &[&[8, 8, 256, 64], &[8, 8, 256, 64]]),
+    ("values", "bhqk,bhkd->bhqd", &[&[8, 8, 256, 256], &[8, 8, 256, 64]]),
+    ("bilinear", "bi,ijk,bj->bk", &[&[64, 128], &[128, 128, 128], &[64, 128]]),
+    ("outer", "i,j->ij", &[&[2048], &[2048]]),
+    ("chain", "ij,jk,kl->il", &[&[200, 200], &[200, 200], &[200, 200]]),
+    ("inner", "ij,ij->", &[&[1024, 1024], &[1024, 1024]]),
+    ("small_transpose", "ij->ji", &[&[64, 64]]),
+    ("small_diagonal", "ii->i", &[&[64, 64]]),
+];
+
+fn einsum((name, equation, shapes): &Equation) -> Workload {
+    let operands: Vec<Tensor> = shapes.iter().zip(7..).map(|(s, seed)| random(seed, s)).collect();
+    let equation = *equation;
+    let work = move || drop(black_box(made(extensor::ops::einsum(equation, &operands))));
+    let inner = if name.starts_with("small_") { 1000 } else { 1 };
+    Workload::new(&format!("einsum_{name}"), work).times(inner)
 }

@@ -14,6 +14,23 @@ macro_rules! beside {
 beside! {
     "extensor::ops::nonzero": "nonzero" "argwhere" "flatnonzero" "nonzero_static";
     "extensor::ops::unique": "unique" "unique_all" "unique_counts" "unique_inverse" "unique_values";
+    "extensor::ops::masked_fill": "masked_fill";
+    "extensor::ops::masked_select": "masked_select" "boolean_mask" "extract";
+    "extensor::ops::masked_scatter": "masked_scatter" "place";
+    "extensor::ops::index_put": "index_put" "scatter_nd";
+    "extensor::ops::median": "median";
+    "extensor::ops::nanmedian": "nanmedian";
+    "extensor::ops::quantile": "quantile" "percentile";
+    "extensor::ops::nanquantile": "nanquantile" "nanpercentile";
+    "extensor::ops::nansum": "nansum";
+    "extensor::ops::nanprod": "nanprod";
+    "extensor::ops::nanmean": "nanmean";
+    "extensor::ops::nanmax": "nanmax";
+    "extensor::ops::nanmin": "nanmin";
+    "extensor::ops::cov": "cov" "covariance";
+    "extensor::ops::corrcoef": "corrcoef" "correlation";
+    "extensor::ops::bincount": "bincount";
+    "extensor::ops::histogram": "histogram" "histc" "histogram_bin_edges";
     "extensor::ops::maxpool2d_with_indices": "maxpool2d_with_indices" "max_pool2d_with_indices";
     "extensor::ops::sort_with_indices": "sort_with_indices" "sort_key_val";
     "extensor::ops::sum_to_shape": "sum_to_shape" "sum_to_size";

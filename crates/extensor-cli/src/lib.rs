@@ -27,7 +27,7 @@ pub mod train;
 /// assert_eq!(extensor_cli::nearest("sqr"), Some("sqrt"));
 /// assert_eq!(extensor_cli::nearest("hinge"), Some("hinge_loss"));
 /// // Another operation is no answer.
-/// assert_eq!(extensor_cli::nearest("cholesky"), None);
+/// assert_eq!(extensor_cli::nearest("wavelet"), None);
 /// ```
 pub fn nearest(name: &str) -> Option<&'static str> {
     let names = extensor::ops::catalogue::CATALOGUE.iter().map(|r| r.name);

@@ -12,6 +12,21 @@ fn run_all(folder: &Path) -> Result<Summary, String> {
     run(folder, &|_| true, &mut |_, _| ())
 }
 
+/// The cases of operations that came later, which `tools/golden_more.py` writes.
+fn more() -> PathBuf {
+    folder().join("more")
+}
+
+#[test]
+fn every_case_of_the_operations_that_came_later_passes() {
+    let text = fs::read(more().join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let cases = manifest["cases"].as_array().unwrap().len();
+    let summary = run_all(&more()).unwrap();
+    assert!(summary.failures.is_empty(), "{:#?}", summary.failures);
+    assert!(cases > 0 && summary.passed == cases, "{} of {cases}", summary.passed);
+}
+
 #[test]
 fn every_golden_case_passes() {
     let summary = run_all(&folder()).unwrap();

@@ -51,7 +51,7 @@ pub(crate) fn with_method(function: ItemFn) -> syn::Result<Code> {
             #[inline]
             #[track_caller]
             pub fn #name #generics (#(#arguments),*) #output {
-                #name(#(#values),*)
+                self::#name(#(#values),*)
             }
         }
     })

@@ -1,4 +1,4 @@
-//! Picking elements by lists of positions, and adding elements at such positions.
+//! Picking elements by lists of positions, and adding or putting elements at such positions.
 //!
 //! The positions are given as `&[i64]`, and [`first_outside`] finds one that is no position: callers
 //! ask it first. A kernel given such a position panics or picks some other element; it never leaves
@@ -184,20 +184,21 @@ pub fn add_rows<T: Native + AddAssign>(
     });
 }
 
-/// `out[lane][index[lane][j]] += source[lane][j]`: `out` consists of lanes of `size` elements,
-/// `index` and `source` of lanes of `listed`. `lane` tells which of these belongs to a lane of `out`,
-/// if one does.
+/// `put(out[lane][index[lane][j]], source[lane][j])` for every `j` in order: `out` consists of lanes of
+/// `size` elements, `index` and `source` of lanes of `listed`. `lane` tells which of these belongs to
+/// a lane of `out`, if one does.
 ///
 /// # Panics
 /// If a length does not fit.
-pub fn add_lanes<T: Native + AddAssign>(
+pub fn put_lanes<T: Native>(
     out: &mut [T],
     [size, listed]: [usize; 2],
     index: &[i64],
     source: &[T],
     lane: impl Fn(usize) -> Option<usize> + Sync,
+    put: impl Fn(&mut T, T) + Sync,
 ) {
-    assert_eq!(index.len(), source.len(), "add_lanes: a length");
+    assert_eq!(index.len(), source.len(), "put_lanes: a length");
     if source.is_empty() {
         return;
     }
@@ -209,7 +210,7 @@ pub fn add_lanes<T: Native + AddAssign>(
             };
             let part = from * listed..(from + 1) * listed;
             for (&position, &value) in index[part.clone()].iter().zip(&source[part]) {
-                out[position as usize] += value;
+                put(&mut out[position as usize], value);
             }
         }
     });

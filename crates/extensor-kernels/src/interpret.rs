@@ -164,6 +164,8 @@ macro_rules! machine {
                         with limit: f64 = Instruction::Capped(_, _, limit)),
                     Instruction::PowerTimes(..) => formula!($t, [x, n, q] => x.power_times(n, q, less),
                         with less: u8 = Instruction::PowerTimes(_, _, _, less)),
+                    Instruction::Polygamma(..) => formula!($t, [x] => x.polygamma(order),
+                        with order: u8 = Instruction::Polygamma(_, order)),
                     Instruction::Like(..) => |_, [a, ..], out| out.copy_from_slice(a),
                     Instruction::Round(Narrow::F16, _) => |_, [a, ..], out| rounded::<f16, $t>(a, out),
                     Instruction::Round(Narrow::BF16, _) => {

@@ -85,11 +85,15 @@ macro_rules! functions {
             [std] "The nearest integer, ties to even." Round round;
             [std] "The integer part." Trunc trunc;
             [math] "`eˣ`." Exp exp;
+            [math] "`2ˣ`." Exp2 exp2;
             [math] "`eˣ - 1`." Expm1 expm1;
             [math] "`ln x`." Log log;
             [math] "`ln(1 + x)`." Log1p log1p;
             [math] "`log₂ x`." Log2 log2;
             [math] "`log₁₀ x`." Log10 log10;
+            [math] "`∛x`." Cbrt cbrt;
+            [math] "`sin πx`." SinPi sin_pi;
+            [math] "`cos πx`." CosPi cos_pi;
             [trig] "Sine." Sin sin;
             [trig] "Cosine." Cos cos;
             [trig] "Tangent." Tan tan;
@@ -104,6 +108,13 @@ macro_rules! functions {
             [math] "Inverse hyperbolic tangent." Atanh atanh;
             [math] "The error function, `2/√π ∫₀ˣ e^(-t²) dt`." Erf erf;
             [math] "`1 - erf(x)`." Erfc erfc;
+            [math] "The inverse of the error function." Erfinv erfinv;
+            [math] "The derivative of that, `½√π e^(y²)`." ErfinvSlope erfinv_slope;
+            [math] "The normal distribution function, `Φ(x) = erfc(-x/√2) / 2`." Ndtr ndtr;
+            [math] "The inverse of `Φ`." Ndtri ndtri;
+            [math] "The derivative of that, `√(2π) e^(y²/2)`." NdtriSlope ndtri_slope;
+            [math] "`ln |Γ(x)|`." Lgamma lgamma;
+            [math] "Its derivative `ψ(x)`." Digamma digamma;
             [math] "`1 / (1 + e⁻ˣ)`." Sigmoid sigmoid;
             [math] "`ln(1 + eˣ)`." Softplus softplus;
             [math] "`x Φ(x)` with the normal distribution function `Φ(x) = erfc(-x/√2) / 2`." Gelu gelu;
@@ -172,6 +183,8 @@ pub trait Real: Number + Div<Output = Self> {
     fn atan2(self, x: Self) -> Self;
     /// `√(self² + other²)`, without overflow on the way.
     fn hypot(self, other: Self) -> Self;
+    /// The derivative number `n` of [`digamma`](Real::digamma), from the first on.
+    fn polygamma(self, n: u8) -> Self;
     functions!(declare);
     /// Whether it is not a number.
     #[inline(always)]
@@ -332,6 +345,10 @@ macro_rules! number_for_float {
             fn hypot(self, other: Self) -> Self {
                 math::hypot(self, other)
             }
+            #[inline(always)]
+            fn polygamma(self, n: u8) -> Self {
+                math::polygamma(self, n)
+            }
             functions!(machine $t;);
         }
     };
@@ -403,6 +420,10 @@ macro_rules! lane {
                 Lane(self.0.mul_add(b.0, c.0))
             }
             lane!(@binary Real: copysign atan2 hypot);
+            #[inline(always)]
+            fn polygamma(self, n: u8) -> Self {
+                Lane(self.0.polygamma(n))
+            }
             functions!(in_lane);
         }
     };

@@ -32,20 +32,70 @@ pub enum Kind {
         stride: usize,
         /// Numbers before the axis (and after it).
         padding: usize,
+        /// From one number of a window to the next. Averages take it as 1.
+        dilation: usize,
+        /// What an average counts.
+        counts: Counts,
     },
     /// As even as possible, covering the axis. `len · (count + 1)` must be countable.
     Even,
 }
 
+/// By what the sum of a window is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// By the positions in it, those of the padding included.
+    Padded,
+    /// By the numbers in it.
+    Inside,
+    /// By this number.
+    Number(usize),
+}
+
 impl Windows {
-    /// What lies in a window, and how many numbers it counts.
+    /// An axis of one number in one window: none, nearly.
+    pub fn one() -> Windows {
+        Windows::each(1)
+    }
+
+    /// A window for each number.
+    pub fn each(len: usize) -> Windows {
+        let counts = Counts::Padded;
+        let kind = Kind::Strided { kernel: 1, stride: 1, padding: 0, dilation: 1, counts };
+        Windows { len, count: len, kind }
+    }
+
+    /// From one number of a window to the next.
+    #[inline(always)]
+    pub fn dilation(&self) -> usize {
+        match self.kind {
+            Kind::Strided { dilation, .. } => dilation,
+            Kind::Even => 1,
+        }
+    }
+
+    /// What lies in a window, from the first number to the last, and how many numbers it counts.
     #[inline(always)]
     pub fn get(&self, window: usize) -> (Range<usize>, usize) {
         match self.kind {
-            Kind::Strided { kernel, stride, padding } => {
+            Kind::Strided { kernel, stride, padding, dilation, counts } => {
                 let start = window * stride;
-                let end = (start + kernel).saturating_sub(padding).min(self.len);
-                (start.saturating_sub(padding)..end, kernel)
+                // From the first position to behind the last.
+                let reach = (kernel - 1) * dilation + 1;
+                let end = (start + reach).saturating_sub(padding).min(self.len);
+                let first = match padding.checked_sub(start) {
+                    None | Some(0) => start - padding,
+                    // The first that is not before the axis.
+                    Some(before) => before.next_multiple_of(dilation) - before,
+                };
+                let first = first.min(end);
+                let count = match counts {
+                    // The last windows may reach beyond the padding.
+                    Counts::Padded => kernel.min(self.len + 2 * padding - start),
+                    Counts::Inside => end - first,
+                    Counts::Number(number) => number,
+                };
+                (first..end, count)
             }
             Kind::Even => {
                 let start = window * self.len / self.count;
@@ -55,11 +105,11 @@ impl Windows {
         }
     }
 
-    /// The windows that a position lies in.
+    /// The windows that a position lies in, where they have no gaps.
     #[inline(always)]
     pub fn covering(&self, at: usize) -> Range<usize> {
         match self.kind {
-            Kind::Strided { kernel, stride, padding } => {
+            Kind::Strided { kernel, stride, padding, .. } => {
                 let first = (at + padding + 1).saturating_sub(kernel).div_ceil(stride);
                 let end = ((at + padding) / stride + 1).min(self.count);
                 first.min(end)..end
@@ -201,7 +251,8 @@ impl<W: Wide, const S: usize> Kernel for Maximum<'_, W, S> {
                     continue;
                 }
                 let (across, _) = columns.get(window);
-                let (best, index) = one_window(x, width, lines.clone(), across);
+                let steps = [rows.dilation(), columns.dilation()];
+                let (best, index) = one_window(x, width, lines.clone(), across, steps);
                 y[window] = best;
                 indices[window] = index as i64;
                 window += 1;
@@ -223,13 +274,18 @@ impl<W: Wide, const S: usize> Kernel for Maximum<'_, W, S> {
 /// The windows that lie inside the columns altogether, if they are worth looking at together.
 #[inline(always)]
 fn inside<const S: usize>(columns: &Windows, rows: &Windows) -> Range<usize> {
-    let Kind::Strided { kernel, stride, padding } = columns.kind else { return 0..0 };
+    let Kind::Strided { kernel, stride, padding, .. } = columns.kind else { return 0..0 };
     let tall = match rows.kind {
         Kind::Strided { kernel, .. } => kernel.min(rows.len),
         Kind::Even => rows.len,
     };
-    // Positions in a window are counted in 32 bits.
-    if S == 0 || columns.len < kernel || tall.saturating_mul(columns.len) > i32::MAX as usize {
+    // Positions in a window are counted in 32 bits, and lie side by side.
+    if S == 0
+        || rows.dilation() != 1
+        || columns.dilation() != 1
+        || columns.len < kernel
+        || tall.saturating_mul(columns.len) > i32::MAX as usize
+    {
         return 0..0;
     }
     let first = padding.div_ceil(stride);
@@ -237,13 +293,14 @@ fn inside<const S: usize>(columns: &Windows, rows: &Windows) -> Range<usize> {
     if first + FEW <= end { first..end } else { 0..0 }
 }
 
-/// The largest number of one window and its index.
+/// The largest number of one window and its index. Its lines and columns are these steps apart.
 #[inline(always)]
 fn one_window<W: Wide>(
     x: &[W],
     width: usize,
     lines: Range<usize>,
     across: Range<usize>,
+    [down, right]: [usize; 2],
 ) -> (W, usize) {
     let mut index = lines.start * width + across.start;
     let mut best = x[index];
@@ -254,9 +311,9 @@ fn one_window<W: Wide>(
             if beats(x[at], best) {
                 (best, index) = (x[at], at);
             }
-            at += 1;
+            at += right;
         }
-        line += 1;
+        line += down;
     }
     (best, index)
 }
@@ -494,13 +551,20 @@ mod tests {
 
     #[test]
     fn a_window_covers_the_places_that_it_holds_and_no_others() {
-        let strided = |kernel, stride, padding| Kind::Strided { kernel, stride, padding };
+        let counts = Counts::Padded;
+        let strided = |kernel, stride, padding| Kind::Strided {
+            kernel,
+            stride,
+            padding,
+            dilation: 1,
+            counts,
+        };
         let kinds = [strided(2, 2, 0), strided(3, 2, 1), strided(3, 1, 1), strided(2, 5, 1)];
         for len in 1..12 {
             for kind in kinds.into_iter().chain([Kind::Even; 7]) {
                 for even in 1..9 {
                     let count = match kind {
-                        Kind::Strided { kernel, stride, padding } => {
+                        Kind::Strided { kernel, stride, padding, .. } => {
                             if len + 2 * padding < kernel {
                                 continue;
                             }
@@ -517,6 +581,28 @@ mod tests {
                             assert_eq!(holds, covered, "{windows:?}, {window}, {at}");
                         }
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_with_gaps_holds_every_so_manyth_place() {
+        for (len, kernel, stride, padding, dilation) in
+            [(9, 3, 2, 2, 2), (10, 2, 1, 2, 4), (12, 3, 3, 3, 3), (7, 1, 2, 0, 5)]
+        {
+            for counts in [Counts::Padded, Counts::Inside, Counts::Number(7)] {
+                let reach = (kernel - 1) * dilation + 1;
+                let count = (len + 2 * padding - reach) / stride + 1;
+                let kind = Kind::Strided { kernel, stride, padding, dilation, counts };
+                let windows = Windows { len, count, kind };
+                for window in 0..count {
+                    let places = (0..kernel).map(|t| window * stride + t * dilation);
+                    let wanted: Vec<usize> = places
+                        .filter_map(|at| at.checked_sub(padding).filter(|&at| at < len))
+                        .collect();
+                    let (range, _) = windows.get(window);
+                    assert_eq!(range.step_by(dilation).collect::<Vec<_>>(), wanted, "{windows:?}");
                 }
             }
         }

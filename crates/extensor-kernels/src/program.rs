@@ -34,6 +34,8 @@ pub enum Instruction {
     /// The first to the power of the second less a whole number, times the third; see
     /// [`Real::power_times`](crate::number::Real::power_times).
     PowerTimes(usize, usize, usize, u8),
+    /// A derivative of `ψ` at the first; see [`Real::polygamma`](crate::number::Real::polygamma).
+    Polygamma(usize, u8),
     /// The first, which is to be differentiated as the second; see [`Real::like`](crate::number::Real::like).
     Like(usize, usize),
     /// The nearest number of 16 bits.
@@ -56,7 +58,7 @@ impl Instruction {
             Instruction::Unary(_, a) | Instruction::Not(a) | Instruction::Like(a, _) => {
                 ([a, 0, 0], 1)
             }
-            Instruction::Round(_, a) => ([a, 0, 0], 1),
+            Instruction::Round(_, a) | Instruction::Polygamma(a, _) => ([a, 0, 0], 1),
             Instruction::Binary(_, a, b) | Instruction::Compare(_, a, b) => ([a, b, 0], 2),
             Instruction::And(a, b) | Instruction::Or(a, b) | Instruction::Capped(a, b, _) => {
                 ([a, b, 0], 2)
@@ -86,6 +88,7 @@ impl Instruction {
             }
             Instruction::Like(a, b) => Instruction::Like(n(a), n(b)),
             Instruction::Round(to, a) => Instruction::Round(to, n(a)),
+            Instruction::Polygamma(a, order) => Instruction::Polygamma(n(a), order),
         }
     }
 }

@@ -110,6 +110,7 @@ fn key(instruction: &Instruction) -> [u64; 4] {
         Instruction::Like(_, smooth) => [11, a, smooth as u64, c],
         Instruction::PowerTimes(_, _, _, less) => [12 | u64::from(less) << 8, a, b, c],
         Instruction::Round(to, _) => [13 | (to as u64) << 8, a, b, c],
+        Instruction::Polygamma(_, order) => [14 | u64::from(order) << 8, a, b, c],
     }
 }
 
@@ -241,6 +242,9 @@ impl Real for Symbol {
     }
     fn power_times(self, n: Symbol, q: Symbol, m: u8) -> Symbol {
         push(Instruction::PowerTimes(self.0, n.0, q.0, m))
+    }
+    fn polygamma(self, n: u8) -> Symbol {
+        push(Instruction::Polygamma(self.0, n))
     }
     fn like(self, smooth: impl FnOnce() -> Symbol) -> Symbol {
         push(Instruction::Like(self.0, smooth().0))

@@ -85,6 +85,16 @@ impl Backward {
                     let sizes = grads.iter().filter_map(|g| g.shape().get(axis).map(|&n| n as i64));
                     params.with("sections", sizes.collect::<Vec<i64>>())
                 }
+                // How many were chosen along the axis, or one: which of them the rule does not ask.
+                "k" => {
+                    let inner = given.shape("input_shape")?.map_or(first.ndim(), |s| s.len());
+                    let axis: i64 = given.get("axis").map_or(Ok(-1), |a| a.extract())?;
+                    let at =
+                        if axis < 0 { axis.saturating_add_unsigned(inner as u64) } else { axis };
+                    let at = usize::try_from(at).unwrap_or(usize::MAX);
+                    let size = (first.ndim() == inner).then(|| first.shape().get(at)).flatten();
+                    params.with("k", size.map_or(1, |&n| n as i64))
+                }
                 name if name == "axis" || name.ends_with("_axis") => {
                     axes.push(name);
                     params
@@ -117,8 +127,15 @@ impl Backward {
     ) -> PyResult<Vec<Option<Tensor>>> {
         let dtype = grads[0].dtype();
         let record = self.record;
-        if let [Input { count: Count::Many, .. }] = record.inputs {
-            return self.parts(given, grads);
+        if let [Input { count: Count::Many, name, .. }] = record.inputs {
+            if !self.takes(Kind::Input, name) {
+                return self.parts(given, grads);
+            }
+            let Some(tensors) = given.tensors(name)? else {
+                let text = format!("{}: {name} must be given", self.name());
+                return Err(PyTypeError::new_err(text));
+            };
+            return Ok(tensors.into_iter().map(Some).collect());
         }
         let mut arguments = self.signature.arguments.iter();
         let of_dtype = arguments.find(|a| matches!(a.kind, Kind::DType(_)));
@@ -140,7 +157,11 @@ impl Backward {
                 (Some(tensor), _) => Some(tensor),
                 (None, Some(shape)) => Some(outline(&shape, input_dtype)?),
                 (None, None) if self.takes(Kind::Input, input.name) => {
-                    if input.count == Count::Optional {
+                    let after = record.inputs.iter().skip_while(|i| i.name != input.name).skip(1);
+                    let before_another = after.into_iter().any(|i| given.get(i.name).is_some());
+                    if let Some(neutral) = input.neutral.filter(|_| before_another) {
+                        Some(Tensor::scalar_of(neutral as f64, dtype).or_raise()?)
+                    } else if input.count == Count::Optional {
                         None
                     } else {
                         return Err(PyTypeError::new_err(format!(

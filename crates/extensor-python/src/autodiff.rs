@@ -3,10 +3,11 @@
 //! Trees are taken apart in Python (`_tree.py`): here a function takes a list of tensors and returns
 //! lists of tensors. What a function raises comes back as it was raised.
 
+use crate::compile;
 use crate::error::{OrRaise, callback, expect_memory, released};
 use crate::tensor::PyTensor;
-use extensor::Tensor;
-use extensor::autodiff::{self, Path, Tree};
+use extensor::autodiff::{self, MapAxes, Path, Tree, VmapOptions};
+use extensor::{Key, Tensor};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -145,6 +146,32 @@ pub fn jvp<'py>(
     let (outputs, derivatives) =
         autodiff::jvp(|args: &Tensors| call("jvp", f, args), &args, &along).or_raise()?;
     Ok((list(py, &outputs)?, list(py, &derivatives)?))
+}
+
+/// What `f(leaves, keys)`, a function of one example that returns its results and the axis of each that
+/// the examples are to be, gives for the examples along the axes of the leaves.
+#[pyfunction]
+pub fn vmap<'py>(
+    py: Python<'py>,
+    f: &Bound<'py, PyAny>,
+    leaves: &Bound<'py, PyAny>,
+    keys: &Bound<'py, PyList>,
+    axes: Vec<Option<i64>>,
+    size: Option<usize>,
+) -> PyResult<Bound<'py, PyList>> {
+    let args = (tensors(leaves)?, compile::keys(keys)?);
+    let run = |(args, keys): &(Tensors, Vec<Key>)| -> extensor::Result<(Tensors, MapAxes)> {
+        let called = || -> PyResult<(Tensors, Vec<Option<i64>>)> {
+            let (outputs, axes): (Bound<'_, PyAny>, Vec<Option<i64>>) =
+                f.call1((list(py, args)?, compile::key_list(py, keys)?))?.extract()?;
+            Ok((tensors(&outputs)?, axes))
+        };
+        let (outputs, axes) = called().map_err(|error| callback("vmap", error))?;
+        Ok((outputs, axes.into()))
+    };
+    let options = VmapOptions { size, ..VmapOptions::new().in_axes(axes) };
+    let outputs = autodiff::vmap_to(run, &args, options).or_raise()?;
+    list(py, &outputs)
 }
 
 /// The same tensor, at which differentiation ends.

@@ -43,6 +43,16 @@ impl<'py> Given<'py> {
         }
     }
 
+    /// An argument as a list of tensors.
+    pub fn tensors(&self, name: &str) -> PyResult<Option<Vec<Tensor>>> {
+        let Some(object) = self.get(name) else { return Ok(None) };
+        let one = |item: Bound<'_, PyAny>| match convert::array(&item)? {
+            Some(tensor) => Ok(tensor),
+            None => convert::from_nested(&item, None),
+        };
+        convert::items(object)?.iter().map(one).collect::<PyResult<_>>().map(Some)
+    }
+
     /// An argument as a shape.
     pub fn shape(&self, name: &str) -> PyResult<Option<Shape>> {
         let Some(object) = self.get(name) else { return Ok(None) };
@@ -120,6 +130,18 @@ impl Backward {
         Err(PyTypeError::new_err(format!("{}: grad_output must be given", self.name())))
     }
 
+    /// All outputs, from the list that they are given in.
+    fn listed(&self, given: &Given<'_>, name: &str, count: usize) -> PyResult<Vec<Tensor>> {
+        let wrong = || {
+            let text = format!("{}: {name}: expected a list of {count} tensors", self.name());
+            PyTypeError::new_err(text)
+        };
+        let list = given.get(name).ok_or_else(wrong)?;
+        let one = |item: Bound<'_, PyAny>| convert::array(&item)?.ok_or_else(wrong);
+        let list: Vec<Tensor> = convert::items(list)?.iter().map(one).collect::<PyResult<_>>()?;
+        if list.len() == count { Ok(list) } else { Err(wrong()) }
+    }
+
     /// The outputs as far as they are given, outlines elsewhere.
     fn outputs(
         &self,
@@ -133,6 +155,10 @@ impl Backward {
             arguments.filter(|a| a.kind == Kind::Auxiliary).map(|a| a.name).collect();
         let output = self.signature.of_kind(Kind::Output).map(|a| a.name);
         let results = self.record.results(specs.len());
+        let together = match self.signature.of_kind(Kind::Outputs) {
+            Some(argument) => self.listed(given, argument.name, specs.len())?,
+            None => Vec::new(),
+        };
         let mut outputs = Vec::with_capacity(specs.len());
         for (k, spec) in specs.iter().enumerate() {
             let name = if k < results {
@@ -144,8 +170,9 @@ impl Backward {
             };
             let tensor = match name {
                 Some(name) => given.tensor(name)?,
-                None => None,
+                None => together.get(k).cloned(),
             };
+            let name = name.or((k < together.len()).then_some("outputs"));
             outputs.push(match (tensor, name) {
                 (Some(tensor), Some(argument)) => {
                     let op = self.name();

@@ -19,11 +19,11 @@ type Recorded = Box<dyn Fn(&Arguments) -> extensor::Result<Results> + Send + Syn
 #[pyclass(name = "Program", module = "extensor._core", frozen)]
 pub struct PyProgram(Compiled<Arguments, Results, Recorded>);
 
-fn keys(list: &Bound<'_, PyList>) -> PyResult<Vec<Key>> {
+pub fn keys(list: &Bound<'_, PyList>) -> PyResult<Vec<Key>> {
     list.iter().map(|key| Ok(key.cast::<PyKey>()?.get().0)).collect()
 }
 
-fn key_list<'py>(py: Python<'py>, keys: &[Key]) -> PyResult<Bound<'py, PyList>> {
+pub fn key_list<'py>(py: Python<'py>, keys: &[Key]) -> PyResult<Bound<'py, PyList>> {
     let all: Vec<_> =
         keys.iter().map(|key| Bound::new(py, PyKey(*key))).collect::<PyResult<_>>()?;
     PyList::new(py, all)
@@ -78,7 +78,8 @@ pub fn signature<'py>(
     keys: &Bound<'py, PyList>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     for key in keys.iter() {
-        if key.cast::<PyKey>()?.get().0.is_recorded() {
+        let key = key.cast::<PyKey>()?.get().0;
+        if key.is_recorded() || key.is_mapped() {
             return Ok(None);
         }
     }

@@ -96,6 +96,7 @@ pub fn exception(error: Error) -> PyErr {
         | Error::UnknownParameter { .. }
         | Error::NotDifferentiable { .. }
         | Error::Traced { .. }
+        | Error::Mapped { .. }
         | Error::Recorded { .. } => PyTypeError::new_err(text),
         Error::IndexOutOfRange { .. }
         | Error::ClassOutOfRange { .. }

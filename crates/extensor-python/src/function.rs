@@ -94,7 +94,7 @@ pub fn value(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Value> {
     }
     if let Ok(tensor) = object.cast::<PyTensor>() {
         let x = &tensor.get().0;
-        if x.is_traced() {
+        if x.is_traced() && !x.is_mapped() {
             return Err(PyTypeError::new_err(format!(
                 "{name} is a parameter, by which nothing is differentiated, and the tensor is being; if that is meant, write stop_gradient first"
             )));
@@ -220,7 +220,7 @@ impl Function {
             }
         }
         let mut inputs: Vec<Argument> = Vec::new();
-        let mut missing: Option<&str> = None;
+        let (mut missing, mut waiting): (Option<&str>, Vec<i64>) = (None, Vec::new());
         for (input, object) in record.inputs.iter().zip(&given) {
             let object = object.as_ref().filter(|o| !o.is_none());
             match (input.count, object) {
@@ -235,9 +235,17 @@ impl Function {
                             format!("{}: {} is given without {missing}", record.name, input.name);
                         return Err(PyTypeError::new_err(text));
                     }
+                    // What was left out before it, and is nothing.
+                    for neutral in waiting.drain(..) {
+                        let number = neutral.into_pyobject(object.py())?;
+                        inputs.push(self.argument(input.name, &number)?);
+                    }
                     inputs.push(self.argument(input.name, object)?);
                 }
-                (Count::Optional, None) => missing = Some(input.name),
+                (Count::Optional, None) => match input.neutral {
+                    Some(neutral) => waiting.push(neutral),
+                    None => missing = Some(input.name),
+                },
                 (_, None) => {
                     let text = format!("{}: {} must be given", record.name, input.name);
                     return Err(PyTypeError::new_err(text));

@@ -33,6 +33,7 @@ mod random;
 mod recipe;
 mod schedule;
 mod search;
+mod statistics;
 mod stored;
 mod tensor;
 mod train;
@@ -44,7 +45,7 @@ mod _core {
     #[pymodule_export]
     use crate::autodiff::{
         Pullback, checkpoint, custom_jvp, custom_vjp, expect_room_for_jacobian, jvp, stop_gradient,
-        value_and_grad, vjp,
+        value_and_grad, vjp, vmap,
     };
     #[pymodule_export]
     use crate::average::PyAverage;
@@ -106,7 +107,12 @@ mod _core {
         schedule_step,
     };
     #[pymodule_export]
-    use crate::search::{nonzero, unique};
+    use crate::search::{einsum_path, nonzero, unique};
+    #[pymodule_export]
+    use crate::statistics::{
+        bincount, corrcoef, cov, histogram, index_put, masked_fill, masked_scatter, masked_select,
+        quantile, without_nan,
+    };
     #[pymodule_export]
     use crate::stored::{
         PyRows, PyStoredImages, find_shards, rows, shards_found, stored_images_of, stored_pairs,

@@ -8,7 +8,7 @@ use crate::error::{OrRaise, released};
 use crate::random::{self, PyKey};
 use crate::tensor::PyTensor;
 use extensor::nn::{self, init};
-use extensor::ops::ConvOptions;
+use extensor::ops::{Conv3dOptions, ConvOptions};
 use extensor::{DType, Tensor};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -38,32 +38,44 @@ pub fn embedding_parameters(key: &PyKey, count: usize, size: usize) -> PyResult<
     Ok(PyTensor(nn::Embedding::new(key.0, count, size).or_raise()?.weight))
 }
 
-/// Weight and bias of a convolution: over one axis, over two, or transposed.
+/// The sizes of a kernel over so many axes.
+fn sizes<const N: usize>(kernel: &[usize]) -> PyResult<[usize; N]> {
+    let wrong = |_| PyValueError::new_err(format!("kernel: expected {N} numbers, got {kernel:?}"));
+    kernel.try_into().map_err(wrong)
+}
+
+/// Weight and bias of a convolution: over one axis, over two or three, or transposed.
 #[pyfunction]
 pub fn convolution_parameters(
     kind: &str,
     key: &PyKey,
     inputs: usize,
     outputs: usize,
-    kernel: [usize; 2],
+    kernel: Vec<usize>,
     groups: usize,
     bias: bool,
 ) -> PyResult<Parameters> {
-    let options = ConvOptions::new().groups(groups);
+    let (options, deep) = (ConvOptions::new().groups(groups), Conv3dOptions::new().groups(groups));
+    let (key, kernel) = (key.0, &kernel[..]);
+    macro_rules! parts {
+        ($layer:expr) => {{
+            let layer = $layer.or_raise()?;
+            (layer.weight, layer.bias)
+        }};
+    }
     let (weight, first) = match kind {
         "conv1d" => {
-            let layer = nn::Conv1d::with(key.0, inputs, outputs, kernel[0], options).or_raise()?;
-            (layer.weight, layer.bias)
+            parts!(nn::Conv1d::with(key, inputs, outputs, sizes::<1>(kernel)?[0], options))
         }
-        "conv2d" => {
-            let layer = nn::Conv2d::with(key.0, inputs, outputs, kernel, options).or_raise()?;
-            (layer.weight, layer.bias)
+        "conv2d" => parts!(nn::Conv2d::with(key, inputs, outputs, sizes::<2>(kernel)?, options)),
+        "conv3d" => parts!(nn::Conv3d::with(key, inputs, outputs, sizes::<3>(kernel)?, deep)),
+        "conv_transpose1d" => {
+            parts!(nn::ConvTranspose1d::with(key, inputs, outputs, sizes::<1>(kernel)?[0], options))
         }
-        _ => {
-            let layer =
-                nn::ConvTranspose2d::with(key.0, inputs, outputs, kernel, options).or_raise()?;
-            (layer.weight, layer.bias)
+        "conv_transpose3d" => {
+            parts!(nn::ConvTranspose3d::with(key, inputs, outputs, sizes::<3>(kernel)?, deep))
         }
+        _ => parts!(nn::ConvTranspose2d::with(key, inputs, outputs, sizes::<2>(kernel)?, options)),
     };
     Ok(pair(weight, first.filter(|_| bias)))
 }

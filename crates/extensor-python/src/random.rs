@@ -36,9 +36,13 @@ fn expect_objects(op: &'static str, count: u64) -> PyResult<()> {
     expect_memory(op, usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(64))
 }
 
-/// The seed of a key; an error if it has none yet, being the argument of a function that is recorded.
+/// The seed of a key; an error if it has none yet, being the argument of a function that is recorded, or
+/// one for each example of a batch.
 fn seed(op: &'static str, key: Key) -> PyResult<u64> {
     let at = std::panic::Location::caller();
+    if key.is_mapped() {
+        return Err(Error::Mapped { op }).or_raise();
+    }
     if key.is_recorded() { Err(Error::Recorded { op, at }).or_raise() } else { Ok(key.seed()) }
 }
 

@@ -26,6 +26,9 @@ type Binary = fn(&Tensor, &Tensor) -> extensor::Result<Tensor>;
 /// recorded, since it has no numbers yet.
 pub fn expect_plain(what: &'static str, x: &Tensor) -> PyResult<()> {
     expect_numbers(what, x)?;
+    if x.is_mapped() {
+        return Err(extensor::Error::Mapped { op: what }).or_raise();
+    }
     if x.is_traced() { Err(extensor::Error::Traced { op: what }).or_raise() } else { Ok(()) }
 }
 

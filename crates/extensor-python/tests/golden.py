@@ -11,12 +11,19 @@ import struct
 import extensor as ex
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "extensor" / "tests" / "golden"
+#: The cases of operations that came later, which `tools/golden_more.py` writes, are in a folder of their own.
+FOLDERS = [FOLDER, FOLDER / "more"]
 _CODES = {"F64": ("d", 8, ex.float64), "I64": ("q", 8, ex.int64), "BOOL": ("?", 1, ex.bool)}
 
 
 def tensors():
-    """The tensors of the file, by name."""
-    data = (FOLDER / "tensors.safetensors").read_bytes()
+    """The tensors of the files, by name."""
+    return {name: x for folder in FOLDERS for name, x in tensors_of(folder).items()}
+
+
+def tensors_of(folder):
+    """The tensors of one file, by name."""
+    data = (folder / "tensors.safetensors").read_bytes()
     (length,) = struct.unpack_from("<Q", data)
     header = json.loads(data[8 : 8 + length])
     header.pop("__metadata__", None)
@@ -34,8 +41,8 @@ def tensors():
 
 
 def cases():
-    """The cases of the manifest."""
-    return json.loads((FOLDER / "manifest.json").read_text())["cases"]
+    """The cases of the manifests."""
+    return [case for folder in FOLDERS for case in json.loads((folder / "manifest.json").read_text())["cases"]]
 
 
 def flat(x):
@@ -137,8 +144,12 @@ def backward_arguments(op, inputs, params, cotangents):
             given[name] = list(cotangents)
         elif name == "output":
             given[name] = outputs[0]
+        elif name == "outputs":
+            given[name] = list(outputs[:results])
         elif name in info["inputs"] and not many:
             given[name] = by_name[name]
+        elif many and name == "x":
+            given[name] = inputs
         elif name in info["params"]:
             given[name] = params.get(name)
         elif name == "input_shape":

@@ -112,16 +112,28 @@ def normal(seed, *shape):
     return ex.Key(seed).normal(shape, ex.float64)
 
 
-#: Operations that have a backward function and no golden case, with inputs and parameters.
+def positive(seed, *shape):
+    """Symmetric positive definite matrices."""
+    b = normal(seed, *shape)
+    return b @ b.mT + ex.eye(shape[-1], dtype=ex.float64)
+
+
+#: Operations that have a backward function and no golden case, with inputs and parameters. Those of linear
+#: algebra have several results, results determined up to signs, or derivatives that depend on which triangle is read:
+#: the comparison in `conformance/beside` forms what is determined.
 SAMPLES = [
     ("adaptive_avgpool2d", [normal(1, 2, 3, 5, 6)], {"output_size": [2, 3]}),
     ("atan2", [normal(1, 2, 3), normal(2, 3)], {}),
     ("cast", [normal(1, 2, 3)], {"dtype": "float32"}),
     ("cast", [ex.ops.cast(normal(1, 2, 3), ex.float32)], {"dtype": "float64"}),
+    ("cholesky", [positive(1, 2, 3, 3)], {}),
+    ("cholesky", [positive(1, 3, 3)], {"upper": True}),
     ("copysign", [normal(1, 2, 3), normal(2, 1, 3)], {}),
     ("cumprod", [normal(1, 2, 3)], {"axis": -1}),
     ("dropout", [normal(1, 4, 5)], {"p": 0.3, "key": ex.Key(7)}),
     ("dropout2d", [normal(1, 4, 5, 2, 2)], {"p": 0.3, "key": ex.Key(7)}),
+    ("eigh", [positive(1, 2, 3, 3)], {}),
+    ("eigvalsh", [positive(1, 2, 3, 3)], {}),
     ("expand_dims", [normal(1, 2, 3)], {"axis": [0, 2]}),
     ("expand_dims", [normal(1, 2, 3)], {"axis": -1}),
     ("expand_dims", [normal(1)], {"axis": [0]}),
@@ -132,10 +144,13 @@ SAMPLES = [
     ("logaddexp", [normal(1, 2, 3), normal(2, 3)], {}),
     ("norm", [normal(1, 2, 3)], {"axis": [1], "keepdims": True}),
     ("norm", [normal(1, 2, 3)], {}),
+    ("qr", [normal(1, 2, 4, 3)], {}),
+    ("qr", [normal(1, 3, 4)], {}),
     ("repeat", [normal(1, 2, 3)], {"repeats": 3, "axis": 1}),
     ("repeat", [normal(1, 2, 3)], {"repeats": [2, 0, 1], "axis": 1}),
     ("roll", [normal(1, 2, 3)], {"shift": [1, 2], "axis": [0, 1]}),
     ("scatter_add", [normal(1, 4, 3), ex.asarray([[0, 1, 0], [3, 3, 1]]), normal(2, 2, 3)], {"axis": 0}),
+    ("slogdet", [normal(1, 2, 3, 3)], {}),
     ("sort", [normal(1, 2, 5)], {"axis": 1, "descending": True}),
     ("sort", [normal(1, 4, 2)], {"axis": 0}),
     ("split", [normal(1, 2, 6)], {"sections": 3, "axis": 1}),
@@ -144,6 +159,8 @@ SAMPLES = [
     ("squeeze", [normal(1, 1, 3, 1)], {}),
     ("squeeze", [normal(1, 1, 3, 1)], {"axis": [0]}),
     ("squeeze", [normal(1, 1, 3, 1)], {"axis": [-1]}),
+    ("svd", [normal(1, 2, 4, 3)], {"full_matrices": False}),
+    ("svd", [normal(1, 3, 3)], {}),
 ]
 
 

@@ -97,11 +97,18 @@ def test_an_operation_takes_every_word_that_its_stub_lists(name, parameter, word
     half = ex.full((2, 3), 0.5)
     op = getattr(ex, name)
     given = [n for n, p in op.__signature__.parameters.items() if p.default is p.empty]
-    values = {n: half for n in given} | {parameter: word}
+    positions = ex.zeros((2, 3), dtype=ex.int64)
+    whole = {
+        "scatter": {"x": half, "index": positions, "source": half, "axis": 0},
+        "nll_loss": {"log_probabilities": half, "targets": positions[:, 0]},
+    }
+    values = whole.get(name.removesuffix("_backward"), {n: half for n in given}) | {parameter: word}
     if "grad_output" in given:
         forward = getattr(ex, name.removesuffix("_backward"))
         known = forward.__signature__.parameters
-        values["grad_output"] = ex.ones_like(forward(**{n: v for n, v in values.items() if n in known}))
+        made = forward(**{n: v for n, v in values.items() if n in known})
+        values |= {"grad_output": ex.ones_like(made), "output": made, "log_probabilities_shape": (2, 3)}
+        values = {n: v for n, v in values.items() if n in op.__signature__.parameters}
     op(**values)
     with pytest.raises(ValueError, match=parameter):
         op(**values | {parameter: word + "?"})

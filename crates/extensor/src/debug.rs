@@ -110,13 +110,14 @@ fn first(x: &Tensor) -> Option<(Vec<usize>, f64)> {
         return None;
     }
     // Along an axis of one element seen many times the first stands for all.
-    let mut once = x.primal().layout().clone();
+    let x = x.bare();
+    let mut once = x.layout().clone();
     for (axis, &stride) in x.strides().iter().enumerate() {
         if stride == 0 {
             once.shape.set(axis, once.shape[axis].min(1));
         }
     }
-    let x = &x.primal().with_layout(once);
+    let x = &x.with_layout(once);
     let values = x.to_f64_vec();
     let at = values.iter().position(|v| !v.is_finite())?;
     Some((unravel(at, x.shape()), values[at]))

@@ -62,7 +62,7 @@ pub fn global_norm<T: Tree>(grads: &T) -> Result<Tensor> {
 pub fn clip_grad_norm<T: Tree>(grads: &T, max_norm: f64) -> Result<(T, Tensor)> {
     expect_limit("clip_grad_norm", "max_norm", max_norm)?;
     let norm = global_norm(grads)?;
-    if norm.is_recorded() {
+    if norm.is_recorded() || norm.is_mapped() {
         let factor = clip_factor(&norm, max_norm)?;
         return Ok((scaled(grads, &factor)?, norm));
     }
@@ -120,7 +120,7 @@ pub fn all_finite<T: Tree>(tree: &T) -> Result<bool> {
         if !x.dtype().is_float() {
             continue;
         }
-        let finite = ops::all(&ops::isfinite(x.primal())?, ..)?;
+        let finite = ops::all(&ops::isfinite(&x.primal())?, ..)?;
         if !finite.item::<bool>()? {
             return Ok(false);
         }
@@ -140,7 +140,7 @@ pub fn all_finite<T: Tree>(tree: &T) -> Result<bool> {
 pub fn finite<T: Tree>(tree: &T) -> Result<Tensor> {
     let floats = parameters(tree).into_iter().filter(|x| x.dtype().is_float());
     let all =
-        floats.map(|x| ops::all(&ops::isfinite(x.primal())?, ..)).collect::<Result<Vec<_>>>()?;
+        floats.map(|x| ops::all(&ops::isfinite(&x.primal())?, ..)).collect::<Result<Vec<_>>>()?;
     match all.len() {
         0 => Ok(crate::tensor(true)),
         _ => ops::all(&ops::stack(&all, 0)?, ..),

@@ -76,12 +76,13 @@ pub use tensor::{Over, Shape, Tensor, Tolerance, over, tensor};
 /// The tensor with its methods, the types of their arguments, derivatives, checks, layers' and
 /// optimisers' traits. Operations as functions are in [`ops`]; layers in [`nn`].
 pub mod prelude {
-    pub use crate::autodiff::{grad, hvp, jvp, value_and_grad, value_and_grad_with_aux, vjp};
+    pub use crate::autodiff::{grad, hvp, jvp, value_and_grad, value_and_grad_with_aux, vjp, vmap};
     pub use crate::check::{assert_close, assert_grad, check_grad};
     pub use crate::nn::{Mode, Model, Module, summary};
     pub use crate::ops::{
-        Approximate, AttentionOptions, BatchNormOptions, ConvOptions, CrossEntropyOptions,
-        FocalOptions, HuberOptions, Order, PoolOptions, Reduce, Side, SmoothL1Options,
+        Approximate, AttentionOptions, BatchNormOptions, Conv3dOptions, ConvOptions,
+        CrossEntropyOptions, FocalOptions, HuberOptions, InterpolateOptions, Interpolation, Order,
+        PadMode, Pool3dOptions, PoolOptions, Reduce, Side, SmoothL1Options,
     };
     pub use crate::optim::Optimizer;
     pub use crate::train::Trainer;

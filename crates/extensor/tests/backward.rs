@@ -70,22 +70,26 @@ macro_rules! of_two {
 fn elements(tried: &mut Tried) {
     of_one!(tried, [-1.5, 1.5], from x: relu relu_backward, relu6 relu6_backward, selu selu_backward,
         hard_sigmoid hard_sigmoid_backward, hard_swish hard_swish_backward, swish swish_backward,
-        mish mish_backward, softplus softplus_backward, log_sigmoid log_sigmoid_backward,
+        mish mish_backward, tanhshrink tanhshrink_backward, log_sigmoid log_sigmoid_backward,
         softsign softsign_backward, expm1 expm1_backward, square square_backward,
         reciprocal reciprocal_backward, abs abs_backward, sign sign_backward, sin sin_backward,
         cos cos_backward, atan atan_backward, sinh sinh_backward, cosh cosh_backward,
         asinh asinh_backward, erf erf_backward, erfc erfc_backward, ceil ceil_backward,
-        floor floor_backward, trunc trunc_backward, round round_backward);
+        floor floor_backward, trunc trunc_backward, round round_backward, exp2 exp2_backward,
+        sinc sinc_backward, ndtr ndtr_backward);
     of_one!(tried, [-1.5, 1.5], from output: sigmoid sigmoid_backward, tanh tanh_backward,
         exp exp_backward, tan tan_backward);
     of_one!(tried, [0.2, 0.9], from x: log log_backward, log1p log1p_backward, log2 log2_backward,
         log10 log10_backward, rsqrt rsqrt_backward, asin asin_backward, acos acos_backward,
-        atanh atanh_backward);
-    of_one!(tried, [0.2, 0.9], from output: sqrt sqrt_backward);
+        atanh atanh_backward, logit logit_backward, entr entr_backward, lgamma lgamma_backward,
+        digamma digamma_backward, erfinv erfinv_backward, ndtri ndtri_backward);
+    of_one!(tried, [0.2, 0.9], from output: sqrt sqrt_backward, cbrt cbrt_backward);
     of_one!(tried, [1.2, 3.0], from x: acosh acosh_backward);
     of_two!(tried: atan2 atan2_backward, hypot hypot_backward, logaddexp logaddexp_backward,
-        copysign copysign_backward, multiply multiply_backward, divide divide_backward,
+        copysign copysign_backward, xlogy xlogy_backward, xlog1py xlog1py_backward,
+        multiply multiply_backward, divide divide_backward,
         power power_backward, floor_divide floor_divide_backward, modulo modulo_backward,
+        fmod fmod_backward, fmax fmax_backward, fmin fmin_backward,
         maximum maximum_backward, minimum minimum_backward);
     let (a, b) = (normal(1, &[2, 3]), normal(2, &[3]));
     let both = [a.clone(), b.clone()];
@@ -131,7 +135,69 @@ fn elements(tried: &mut Tried) {
         |x| leaky_relu(&x[0], 0.3),
         |g, _| Ok(vec![leaky_relu_backward(g, &a, 0.3)?]),
     );
+    for n in [0, 1, 2] {
+        tried.compare(
+            "polygamma",
+            &one,
+            |x| polygamma(&x[0], n),
+            |g, _| Ok(vec![polygamma_backward(g, &a, n)?]),
+        );
+    }
     tried.compare("elu", &one, |x| elu(&x[0], 0.7), |g, _| Ok(vec![elu_backward(g, &a, 0.7)?]));
+    let back = |d: Tensor| Ok(vec![d]);
+    tried.compare("celu", &one, |x| celu(&x[0], 0.7), |g, _| back(celu_backward(g, &a, 0.7)?));
+    tried.compare(
+        "softplus",
+        &one,
+        |x| softplus(&x[0], 0.7),
+        |g, _| back(softplus_backward(g, &a, 0.7)?),
+    );
+    tried.compare(
+        "hardshrink",
+        &one,
+        |x| hardshrink(&x[0], 0.3),
+        |g, _| back(hardshrink_backward(g, &a, 0.3)?),
+    );
+    tried.compare(
+        "softshrink",
+        &one,
+        |x| softshrink(&x[0], 0.3),
+        |g, _| back(softshrink_backward(g, &a, 0.3)?),
+    );
+    tried.compare(
+        "threshold",
+        &one,
+        |x| threshold(&x[0], 0.3, 2.0),
+        |g, _| back(threshold_backward(g, &a, 0.3, 2.0)?),
+    );
+    tried.compare(
+        "nan_to_num",
+        &one,
+        |x| nan_to_num(&x[0], NanToNumOptions::new()),
+        |g, _| back(nan_to_num_backward(g, &a)?),
+    );
+    tried.compare("glu", &one, |x| glu(&x[0], 0), |g, _| back(glu_backward(g, &a, 0)?));
+    let c = random(7, &[2, 1], 0.4, 1.6);
+    let three = [a.clone(), b.clone(), c.clone()];
+    let triple = |(a, b, c)| vec![a, b, c];
+    tried.compare(
+        "lerp",
+        &three,
+        |x| lerp(&x[0], &x[1], &x[2]),
+        |g, _| Ok(triple(lerp_backward(g, &a, &b, &c)?)),
+    );
+    tried.compare(
+        "addcmul",
+        &three,
+        |x| addcmul(&x[0], &x[1], &x[2], 0.7),
+        |g, _| Ok(triple(addcmul_backward(g, &a, &b, &c, 0.7)?)),
+    );
+    tried.compare(
+        "addcdiv",
+        &three,
+        |x| addcdiv(&x[0], &x[1], &x[2], 0.7),
+        |g, _| Ok(triple(addcdiv_backward(g, &a, &b, &c, 0.7)?)),
+    );
     tried.compare(
         "hard_tanh",
         &one,
@@ -235,6 +301,12 @@ fn reductions(tried: &mut Tried) {
         |g, _| Ok(vec![cumprod_backward(g, &x, 1)?]),
     );
     tried.compare(
+        "logcumsumexp",
+        &one,
+        |x| logcumsumexp(&x[0], 1),
+        |g, _| Ok(vec![logcumsumexp_backward(g, &x, 1)?]),
+    );
+    tried.compare(
         "softmax",
         &one,
         |x| softmax(&x[0], 1),
@@ -298,7 +370,13 @@ fn shapes(tried: &mut Tried) {
         "pad",
         &one,
         |x| pad(&x[0], pads, 0.5),
-        |g, _| Ok(vec![pad_backward(g, &shape, pads)?]),
+        |g, _| Ok(vec![pad_backward(g, &shape, pads, 0.5)?]),
+    );
+    tried.compare(
+        "pad",
+        &one,
+        |x| pad(&x[0], pads, PadMode::Replicate),
+        |g, _| Ok(vec![pad_backward(g, &shape, pads, PadMode::Replicate)?]),
     );
     tried.compare(
         "repeat",
@@ -325,6 +403,21 @@ fn shapes(tried: &mut Tried) {
         |g, _| Ok(vec![flip_backward(g, [0, 2])?]),
     );
     let square = normal(7, &[2, 4, 5]);
+    let other = DiagonalOptions::new().offset(1).axis1(2).axis2(0);
+    tried.compare(
+        "diagonal",
+        std::slice::from_ref(&square),
+        |x| diagonal(&x[0], other),
+        |g, _| Ok(vec![diagonal_backward(g, square.shape(), other)?]),
+    );
+    for shape in [&[4][..], &[3, 4]] {
+        tried.compare(
+            "diag",
+            &[normal(7, shape)],
+            |x| diag(&x[0], -1),
+            |g, _| Ok(vec![diag_backward(g, shape, -1)?]),
+        );
+    }
     tried.compare(
         "tril",
         std::slice::from_ref(&square),
@@ -338,6 +431,34 @@ fn shapes(tried: &mut Tried) {
         &one,
         |x| sort(&x[0], 2, Order::Descending),
         |g, _| Ok(vec![sort_backward(g, &places, 2)?]),
+    );
+    let (_, places) = topk(&x, 2, 2, Order::Descending).unwrap();
+    tried.compare(
+        "topk",
+        &one,
+        |x| Ok(topk(&x[0], 2, 2, Order::Descending)?.0),
+        |g, _| Ok(vec![topk_backward(g, x.shape(), &places, 2)?]),
+    );
+    let (_, places) = kthvalue(&x, 2, 2).unwrap();
+    tried.compare(
+        "kthvalue",
+        &one,
+        |x| Ok(kthvalue(&x[0], 2, 2)?.0),
+        |g, _| Ok(vec![kthvalue_backward(g, x.shape(), &places, 2)?]),
+    );
+    let (_, places) = cummax(&x, 2).unwrap();
+    tried.compare(
+        "cummax",
+        &one,
+        |x| Ok(cummax(&x[0], 2)?.0),
+        |g, _| Ok(vec![cummax_backward(g, &places, 2)?]),
+    );
+    let (_, places) = cummin(&x, 2).unwrap();
+    tried.compare(
+        "cummin",
+        &one,
+        |x| Ok(cummin(&x[0], 2)?.0),
+        |g, _| Ok(vec![cummin_backward(g, &places, 2)?]),
     );
     // Parts of other sizes, joined again by something that tells them apart.
     let (sizes, weights) = ([1, 3], [normal(5, &[3, 1, 1]), normal(6, &[3, 1, 3])]);
@@ -389,6 +510,21 @@ fn shapes(tried: &mut Tried) {
             Ok(vec![dx, dsource])
         },
     );
+    for reduce in
+        [ScatterReduce::Last, ScatterReduce::Prod, ScatterReduce::Mean, ScatterReduce::Max]
+    {
+        let y = scatter(&both[0], &index, &both[1], 2, reduce).unwrap();
+        tried.compare(
+            "scatter",
+            &both,
+            |x| scatter(&x[0], &index, &x[1], 2, reduce),
+            |g, _| {
+                let (x, source) = (&both[0], &both[1]);
+                let (dx, dsource) = scatter_backward(g, x, &index, source, &y, 2, reduce)?;
+                Ok(vec![dx, dsource])
+            },
+        );
+    }
 }
 
 fn products(tried: &mut Tried) {
@@ -408,6 +544,14 @@ fn products(tried: &mut Tried) {
         &all,
         |x| linear(&x[0], &x[1], Some(&x[2])),
         |g, _| Ok(triple(linear_backward(g, &a, &weight)?)),
+    );
+    let three = [normal(1, &[3, 3, 4]), normal(2, &[4, 5]), normal(3, &[1, 2])];
+    let equation = "iij,jk,kl->li";
+    tried.compare(
+        "einsum",
+        &three,
+        |x| einsum(equation, x),
+        |g, _| einsum_backward(g, &three, equation),
     );
     let (a, b) = (normal(1, &[4]), normal(2, &[4]));
     tried.compare(
@@ -492,6 +636,52 @@ fn products(tried: &mut Tried) {
         let found = conv_transpose2d_backward(g, &x, &weight, options)?;
         Ok(triple(found))
     });
+    let (x, weight, bias) = (normal(1, &[2, 4, 7]), normal(2, &[4, 3, 3]), normal(3, &[6]));
+    let all = [x.clone(), weight.clone(), bias];
+    let options = ConvOptions::new().stride(2).padding(1).groups(2).output_padding(1);
+    let f = |x: &Vec<Tensor>| conv_transpose1d(&x[0], &x[1], &x[2], options);
+    tried.compare("conv_transpose1d", &all, f, |g, _| {
+        Ok(triple(conv_transpose1d_backward(g, &x, &weight, options)?))
+    });
+    let (x, bias) = (normal(1, &[2, 4, 5, 4, 3]), normal(3, &[6]));
+    let weight = normal(2, &[6, 2, 3, 2, 2]);
+    let all = [x.clone(), weight.clone(), bias.clone()];
+    let options = Conv3dOptions::new().stride([2, 1, 1]).padding([1, 0, 1]).groups(2);
+    let f = |x: &Vec<Tensor>| conv3d(&x[0], &x[1], &x[2], options);
+    tried.compare("conv3d", &all, f, |g, _| Ok(triple(conv3d_backward(g, &x, &weight, options)?)));
+    let weight = normal(2, &[4, 3, 3, 2, 2]);
+    let all = [x.clone(), weight.clone(), bias];
+    let options = options.output_padding([1, 0, 0]);
+    let f = |x: &Vec<Tensor>| conv_transpose3d(&x[0], &x[1], &x[2], options);
+    tried.compare("conv_transpose3d", &all, f, |g, _| {
+        Ok(triple(conv_transpose3d_backward(g, &x, &weight, options)?))
+    });
+    let x = normal(1, &[2, 3, 5, 6]);
+    let (one, shape) = ([x.clone()], x.shape().to_vec());
+    let options = ConvOptions::new().stride([2, 1]).padding(1).dilation([1, 2]);
+    tried.compare(
+        "unfold",
+        &one,
+        |x| unfold(&x[0], [3, 2], options),
+        |g, _| Ok(vec![unfold_backward(g, &shape, [3, 2], options)?]),
+    );
+    let windows = unfold(&x, [3, 2], options).unwrap();
+    let list = windows.shape().to_vec();
+    tried.compare(
+        "fold",
+        &[windows.clone()],
+        |x| fold(&x[0], [5, 6], [3, 2], options),
+        |g, _| Ok(vec![fold_backward(g, &list, [5, 6], [3, 2], options)?]),
+    );
+    for mode in [Interpolation::Nearest, Interpolation::Linear, Interpolation::Cubic] {
+        let options = InterpolateOptions::new().size([3, 8]).mode(mode);
+        tried.compare(
+            "interpolate",
+            &one,
+            |x| interpolate(&x[0], options.clone()),
+            |g, _| Ok(vec![interpolate_backward(g, &shape, options.clone())?]),
+        );
+    }
 }
 
 fn windows(tried: &mut Tried) {
@@ -536,6 +726,59 @@ fn windows(tried: &mut Tried) {
         &one,
         |x| adaptive_avgpool2d(&x[0], [3, 4]),
         |g, _| Ok(vec![adaptive_avgpool2d_backward(g, &shape, [3, 4])?]),
+    );
+    let (_, places) = adaptive_maxpool2d_with_indices(&x, [3, 4]).unwrap();
+    tried.compare(
+        "adaptive_maxpool2d",
+        &one,
+        |x| adaptive_maxpool2d(&x[0], [3, 4]),
+        |g, _| Ok(vec![adaptive_maxpool2d_backward(g, &places, &shape, [3, 4])?]),
+    );
+    let x = normal(4, &[2, 3, 9]);
+    let (one, shape) = ([x.clone()], x.shape().to_vec());
+    let options = PoolOptions::new(3).stride(2).padding(1).ceil_mode(true);
+    let (_, places) = maxpool1d_with_indices(&x, options).unwrap();
+    tried.compare(
+        "maxpool1d",
+        &one,
+        |x| maxpool1d(&x[0], options),
+        |g, _| Ok(vec![maxpool1d_backward(g, &places, &shape, options)?]),
+    );
+    tried.compare(
+        "avgpool1d",
+        &one,
+        |x| avgpool1d(&x[0], options.count_include_pad(false)),
+        |g, _| Ok(vec![avgpool1d_backward(g, &shape, options.count_include_pad(false))?]),
+    );
+    let (_, places) = adaptive_maxpool1d_with_indices(&x, 4).unwrap();
+    tried.compare(
+        "adaptive_maxpool1d",
+        &one,
+        |x| adaptive_maxpool1d(&x[0], 4),
+        |g, _| Ok(vec![adaptive_maxpool1d_backward(g, &places, &shape, 4)?]),
+    );
+    let x = normal(5, &[2, 2, 5, 4, 6]);
+    let (one, shape) = ([x.clone()], x.shape().to_vec());
+    let options = Pool3dOptions::new([3, 2, 2]).stride([2, 1, 2]).padding([1, 0, 1]);
+    let (_, places) = maxpool3d_with_indices(&x, options).unwrap();
+    tried.compare(
+        "maxpool3d",
+        &one,
+        |x| maxpool3d(&x[0], options),
+        |g, _| Ok(vec![maxpool3d_backward(g, &places, &shape, options)?]),
+    );
+    tried.compare(
+        "avgpool3d",
+        &one,
+        |x| avgpool3d(&x[0], options.divisor_override(7)),
+        |g, _| Ok(vec![avgpool3d_backward(g, &shape, options.divisor_override(7))?]),
+    );
+    let (_, places) = adaptive_maxpool3d_with_indices(&x, [2, 3, 4]).unwrap();
+    tried.compare(
+        "adaptive_maxpool3d",
+        &one,
+        |x| adaptive_maxpool3d(&x[0], [2, 3, 4]),
+        |g, _| Ok(vec![adaptive_maxpool3d_backward(g, &places, &shape, [2, 3, 4])?]),
     );
 }
 
@@ -615,7 +858,36 @@ fn losses(tried: &mut Tried) {
             binary_cross_entropy binary_cross_entropy_backward [how];
             binary_cross_entropy_with_logits binary_cross_entropy_with_logits_backward [how];
             kl_divergence kl_divergence_backward [how];
+            kl_divergence kl_divergence_backward [KlDivergenceOptions::new().log_target(true).reduction(how)];
+            poisson_nll_loss poisson_nll_loss_backward [PoissonNllOptions::new().full(true).reduction(how)];
         }
+        let var = random(9, &[4, 3], 0.3, 0.9);
+        let options = GaussianNllOptions::new().eps(0.01).reduction(how);
+        tried.compare(
+            "gaussian_nll_loss",
+            &[x.clone(), t.clone(), var.clone()],
+            |v| gaussian_nll_loss(&v[0], &v[1], &v[2], options),
+            |g, _| {
+                let (dx, dt, dv) = gaussian_nll_loss_backward(g, &x, &t, &var, options)?;
+                Ok(vec![dx, dt, dv])
+            },
+        );
+        let signs = tensor([[1.0, -1.0, 1.0], [-1.0; 3], [1.0; 3], [1.0, 1.0, -1.0]]);
+        let options = MarginRankingOptions::new().margin(0.1).reduction(how);
+        tried.compare(
+            "margin_ranking_loss",
+            &both,
+            |v| margin_ranking_loss(&v[0], &v[1], &signs, options),
+            |g, _| Ok(pair(margin_ranking_loss_backward(g, &x, &t, &signs, options)?)),
+        );
+        let (weight, classes) = (tensor([0.5, 1.0, 2.0]), tensor([2i64, -100, 0, 1]));
+        let options = NllOptions::new().weight(&weight).ignore_index(-100).reduction(how);
+        tried.compare(
+            "nll_loss",
+            std::slice::from_ref(&x),
+            |v| nll_loss(&v[0], &classes, options),
+            |g, _| Ok(vec![nll_loss_backward(g, &classes, x.shape(), options)?]),
+        );
         let labels = tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]);
         let one = [x.clone()];
         tried.compare(
@@ -680,10 +952,84 @@ fn losses(tried: &mut Tried) {
     }
 }
 
+fn decompositions(tried: &mut Tried) {
+    let noise = normal(1, &[2, 3, 3]);
+    let eye = Tensor::eye(3, 3, DType::F64).unwrap();
+    let a = &noise + &tensor([[3.0, 0.0, 0.0], [0.0, 5.0, 0.0], [0.0, 0.0, 8.0]]);
+    let b = normal(2, &[2, 3, 2]);
+    let even = add(&matmul(&a, &matrix_transpose(&a).unwrap()).unwrap(), &eye).unwrap();
+    let (one, two) = ([a.clone()], [a.clone(), b.clone()]);
+    let alone = |grad: Result<Tensor>| Ok(vec![grad?]);
+    let pair = |(da, db)| vec![da, db];
+    tried.compare(
+        "cholesky",
+        std::slice::from_ref(&even),
+        |x| cholesky(&x[0], Triangle::Upper),
+        |g, y| alone(cholesky_backward(g, y, Triangle::Upper)),
+    );
+    let options = TriangularOptions::new().upper(true).transposed(true);
+    tried.compare(
+        "solve_triangular",
+        &two,
+        |x| solve_triangular(&x[0], &x[1], options),
+        |g, y| Ok(pair(solve_triangular_backward(g, &a, &b, y, options)?)),
+    );
+    let back = |g: &Tensor, y: &Tensor| Ok(pair(solve_backward(g, &a, &b, y)?));
+    tried.compare("solve", &two, |x| solve(&x[0], &x[1]), back);
+    tried.compare("inv", &one, |x| inv(&x[0]), |g, y| alone(inv_backward(g, y)));
+    tried.compare("det", &one, |x| det(&x[0]), |g, _| alone(det_backward(g, &a)));
+    tried.compare("expm", &one, |x| expm(&x[0]), |g, _| alone(expm_backward(g, &a)));
+    let back = |g: &Tensor, _: &Tensor| alone(eigvalsh_backward(g, &a));
+    tried.compare("eigvalsh", &one, |x| eigvalsh(&x[0]), back);
+    let back = |g: &Tensor, _: &Tensor| alone(svdvals_backward(g, &a));
+    tried.compare("svdvals", &one, |x| svdvals(&x[0]), back);
+    let back = |g: &Tensor, y: &Tensor| alone(pinv_backward(g, &a, y, 1e-8));
+    tried.compare("pinv", &one, |x| pinv(&x[0], 1e-8), back);
+    // Of several results, one after the other, times weights that tell them apart.
+    let f = |x: &Vec<Tensor>| {
+        let (sign, log) = slogdet(&x[0])?;
+        add(&sign, &log)
+    };
+    let back = |g: &Tensor, _: &Tensor| alone(slogdet_backward(&[g, g], &a));
+    tried.compare("slogdet", &one, f, back);
+    let weights = [5, 6].map(|seed| normal(seed, &[3, 3]));
+    let join = |parts: [&Tensor; 2]| {
+        add(&multiply(parts[0], &weights[0])?, &multiply(parts[1], &weights[1])?)
+    };
+    let f = |x: &Vec<Tensor>| {
+        let (q, r) = qr(&x[0], Basis::Complete)?;
+        join([&q, &r])
+    };
+    tried.compare("qr", &one, f, |g, _| {
+        let (q, r) = qr(&a, Basis::Complete)?;
+        let grads = [multiply(g, &weights[0])?, multiply(g, &weights[1])?];
+        alone(qr_backward(&grads, &a, &[q, r], Basis::Complete))
+    });
+    let f = |x: &Vec<Tensor>| {
+        let (w, v) = eigh(&x[0])?;
+        join([&expand_dims(&w, -1)?, &v])
+    };
+    tried.compare("eigh", &one, f, |g, _| {
+        let (w, v) = eigh(&a)?;
+        let first = sum(&multiply(g, &weights[0])?, -1)?;
+        alone(eigh_backward(&[first, multiply(g, &weights[1])?], &a, &[w, v]))
+    });
+    let f = |x: &Vec<Tensor>| {
+        let (u, s, vh) = svd(&x[0], Basis::Reduced)?;
+        add(&join([&u, &vh])?, &expand_dims(&s, -1)?)
+    };
+    tried.compare("svd", &one, f, |g, _| {
+        let (u, s, vh) = svd(&a, Basis::Reduced)?;
+        let [gu, gvh] = [multiply(g, &weights[0])?, multiply(g, &weights[1])?];
+        let grads = [gu, sum(g, -1)?, gvh];
+        alone(svd_backward(&grads, &a, &[u, s, vh], Basis::Reduced))
+    });
+}
+
 #[test]
 fn every_backward_function_gives_the_gradients_of_its_function() {
     let mut tried = Tried::default();
-    for some in [elements, reductions, shapes, products, windows, norms, losses] {
+    for some in [elements, reductions, shapes, products, decompositions, windows, norms, losses] {
         some(&mut tried);
     }
     let all = catalogue::CATALOGUE.iter().filter_map(|record| record.backward);

@@ -41,9 +41,11 @@ fn derivatives_of_functions_of_one_number_are_those_of_differences() {
     use Unary::*;
     let anywhere = [
         Negate, Abs, Floor, Ceil, Round, Trunc, Exp, Expm1, Sin, Cos, Tan, Sinh, Cosh, Tanh, Atan,
-        Asinh, Erf, Erfc, Sigmoid, Softplus, Gelu, GeluSlope, Bell, WideBell,
+        Asinh, Erf, Erfc, Sigmoid, Softplus, Gelu, GeluSlope, Bell, WideBell, Exp2, Cbrt, SinPi,
+        CosPi, Ndtr, Lgamma, Digamma,
     ];
-    let positive = [Sqrt, Log, Log1p, Log2, Log10, Asin, Acos, Atanh];
+    let positive =
+        [Sqrt, Log, Log1p, Log2, Log10, Asin, Acos, Atanh, Erfinv, ErfinvSlope, Ndtri, NdtriSlope];
     let anywhere = anywhere.map(|f| (f, &[-1.3, -0.4, 0.3, 0.7, 1.9][..]));
     let positive = positive.map(|f| (f, &[0.2, 0.7][..]));
     let above = [(Acosh, &[1.3, 4.0][..])];

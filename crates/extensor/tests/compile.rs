@@ -4,6 +4,7 @@ use extensor::autodiff::{checkpoint, grad, hvp, jvp, leaves, value_and_grad};
 use extensor::check::suite::{Plan, compiled};
 use extensor::compile::compile;
 use extensor::nn::{Mode, models};
+use extensor::ops::catalogue::find;
 use extensor::optim::{Adagrad, Adam, AdamW, Ema, Groups, Lion, Optimizer, RmsProp, Sgd, State};
 use extensor::prelude::*;
 use extensor::{Error, Result, debug};
@@ -49,6 +50,10 @@ fn values_and_derivatives_of_every_kind_have_the_bits_of_the_eager_call() -> Res
     Ok(())
 }
 
+fn takes_bf16(name: &str) -> bool {
+    find(name).is_ok_and(|record| record.dtypes.contains(&DType::BF16))
+}
+
 #[test]
 fn every_operation_and_its_derivatives_compiled_have_the_bits_of_the_eager_call() -> Result<()> {
     // All of it, in four dtypes and to the second order: `extensor check --compiled`.
@@ -56,6 +61,8 @@ fn every_operation_and_its_derivatives_compiled_have_the_bits_of_the_eager_call(
     let wrong: Vec<String> = compiled::run(&plan, &mut |_| ())?
         .iter()
         .filter(|outcome| !outcome.passed())
+        // Some are of single and double precision alone.
+        .filter(|outcome| outcome.failed > 0 || takes_bf16(outcome.name))
         .map(|outcome| format!("{}: {:#?}", outcome.name, outcome.failures.first()))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

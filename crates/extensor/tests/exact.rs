@@ -51,7 +51,9 @@ fn smooth_functions_have_their_second_and_third_derivatives_at_0() {
         close(derivative(&mish, 3, zero), -0.096);
         close(derivative(&|x| gelu(x, Approximate::Tanh), 2, zero), 0.797_884_560_802_865_4);
         close(derivative(&|x| gelu(x, Approximate::None), 2, zero), 0.797_884_560_802_865_4);
-        close(derivative(&softplus, 2, zero), 0.25);
+        close(derivative(&|x| softplus(x, 1.0), 2, zero), 0.25);
+        close(derivative(&|x| softplus(x, 3.0), 2, zero), 0.75);
+        close(derivative(&tanhshrink, 3, zero), 2.0);
         close(derivative(&log_sigmoid, 2, zero), -0.25);
         for target in [0.0, 1.0, 0.3] {
             let t = tensor(target);

@@ -62,26 +62,28 @@ fn another_librarys_name_is_not_one_of_ours_and_stands_for_an_operation() {
 #[test]
 fn the_names_of_pytorch_and_jax_are_found() {
     // torch, torch.nn.functional, jax.numpy, jax.nn and jax.lax, of what there is here.
-    let names = "abs absolute acos acosh add addmm adaptive_avg_pool2d all amax amin any arccos \
+    let names = "abs absolute acos acosh add addmm adaptive_avg_pool2d \
+        adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d all amax amin any arccos \
         arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin argsort array_split asin asinh \
-        astype atan atan2 atanh avg_pool2d batch_norm binary_cross_entropy \
+        astype atan atan2 atanh avg_pool1d avg_pool2d avg_pool3d batch_norm binary_cross_entropy \
         binary_cross_entropy_with_logits bitwise_and bitwise_left_shift bitwise_not bitwise_or \
         bitwise_right_shift bitwise_xor bmm broadcast_to bucketize cat ceil chunk clamp clip concat \
-        concatenate conv1d conv2d conv_general_dilated conv_transpose2d copysign cos cosh \
+        concatenate conv1d conv2d conv3d conv_general_dilated \
+        conv_transpose1d conv_transpose2d conv_transpose3d copysign cos cosh \
         cross_entropy cumprod cumsum div divide dot dot_general dot_product_attention dropout \
         dropout2d elu embedding eq equal erf erfc exp expand expand_dims expit expm1 flatten flip \
-        floor floor_divide gather ge gelu greater greater_equal group_norm gt hard_silu \
+        floor floor_divide fold gather ge gelu greater greater_equal group_norm gt hard_silu \
         hard_swish hard_tanh hardsigmoid hardswish hardtanh huber_loss hypot index_select inner \
-        instance_norm isfinite isinf isnan kl_div l1_loss layer_norm le leaky_relu left_shift less \
+        instance_norm interpolate isfinite isinf isnan kl_div l1_loss layer_norm le leaky_relu left_shift less \
         less_equal linear log log10 log1p log2 log_sigmoid log_softmax logaddexp logical_and \
-        logical_not logical_or logical_xor logistic logsigmoid logsumexp lt matmul max max_pool2d \
+        logical_not logical_or logical_xor logistic logsigmoid logsumexp lt matmul max max_pool1d max_pool2d max_pool3d \
         maximum mean min minimum mish mm mod moveaxis movedim mse_loss mul multiply mv narrow ne neg \
         negative nextafter norm not_equal one_hot outer pad permute permute_dims pow power \
         prelu prod ravel reciprocal relu relu6 remainder repeat repeat_interleave reshape rms_norm \
         roll round rsqrt scaled_dot_product_attention scatter_add searchsorted segment_sum selu \
         sigmoid sign signbit silu sin sinh smooth_l1_loss softmax softplus softsign sort split sqrt \
         square squeeze stack std sub subtract sum swapaxes swish take take_along_axis take_along_dim \
-        tan tanh tensor_split tile transpose tril triu true_divide trunc unbind unsqueeze unstack var \
+        tan tanh tensor_split tile transpose tril triu true_divide trunc unbind unfold unsqueeze unstack var \
         vdot vecdot view where";
     for name in names.split_whitespace() {
         let ours = CATALOGUE.iter().any(|record| record.name == name);

@@ -3,7 +3,13 @@
 use extensor::ops::catalogue::CATALOGUE;
 use extensor::ops::record::{Kind, Record};
 use extensor::ops::{AttentionOptions, BatchNormOptions, ConvOptions, CrossEntropyOptions};
-use extensor::ops::{FocalOptions, HuberOptions, PoolOptions, SmoothL1Options};
+use extensor::ops::{BinaryCrossEntropyOptions, GaussianNllOptions, KlDivergenceOptions};
+use extensor::ops::{Conv3dOptions, InterpolateOptions, Pool3dOptions};
+use extensor::ops::{DiagonalOptions, FocalOptions, HuberOptions, PoolOptions, SmoothL1Options};
+use extensor::ops::{
+    LogitsOptions, MarginRankingOptions, NllOptions, PoissonNllOptions, ScatterOptions,
+    TriangularOptions,
+};
 use extensor::over;
 use std::fmt::Debug;
 
@@ -41,15 +47,28 @@ fn fields(options: &dyn Debug) -> Vec<String> {
 
 /// The options that an argument of this type stands for; none if it is a thing of its own.
 fn options(of: &str) -> Vec<String> {
-    let known: [(&str, &dyn Debug); 9] = [
+    let known: &[(&str, &dyn Debug)] = &[
         ("AttentionOptions", &AttentionOptions::new()),
         ("BatchNormOptions", &BatchNormOptions::new()),
+        ("BinaryCrossEntropyOptions", &BinaryCrossEntropyOptions::new()),
+        ("GaussianNllOptions", &GaussianNllOptions::new()),
+        ("KlDivergenceOptions", &KlDivergenceOptions::new()),
+        ("LogitsOptions", &LogitsOptions::new()),
+        ("NllOptions", &NllOptions::new()),
+        ("MarginRankingOptions", &MarginRankingOptions::new()),
+        ("PoissonNllOptions", &PoissonNllOptions::new()),
+        ("Conv3dOptions", &Conv3dOptions::new()),
         ("ConvOptions", &ConvOptions::new()),
         ("CrossEntropyOptions", &CrossEntropyOptions::new()),
+        ("DiagonalOptions", &DiagonalOptions::new()),
         ("FocalOptions", &FocalOptions::new()),
         ("HuberOptions", &HuberOptions::new()),
+        ("InterpolateOptions", &InterpolateOptions::new()),
+        ("Pool3dOptions", &Pool3dOptions::new(2)),
         ("PoolOptions", &PoolOptions::new(2)),
+        ("ScatterOptions", &ScatterOptions::new()),
         ("SmoothL1Options", &SmoothL1Options::new()),
+        ("TriangularOptions", &TriangularOptions::new()),
         ("Over", &over(0)),
     ];
     let inner = of.strip_prefix("impl Into<").and_then(|rest| rest.strip_suffix('>')).unwrap_or(of);
@@ -80,7 +99,7 @@ fn disagreement(record: &Record, taken: &[(String, String)]) -> Result<(), Strin
             return Err(format!("the function takes {given} where the record says {name}"));
         }
         let fits = match argument.kind {
-            Kind::GradOutputs => of.starts_with("&[") && of.contains("Tensor"),
+            Kind::GradOutputs | Kind::Outputs => of.starts_with("&[") && of.contains("Tensor"),
             Kind::GradOutput | Kind::Output | Kind::Auxiliary => of.contains("&Tensor"),
             Kind::Input => of.contains("Tensor"),
             Kind::Shape(_) | Kind::Sizes => of == "&[usize]",
@@ -127,7 +146,7 @@ fn the_arguments_of_a_backward_function_are_things_that_the_record_knows() {
             let known = match argument.kind {
                 Kind::GradOutput | Kind::GradOutputs => false,
                 Kind::Input => input(argument.name),
-                Kind::Output => true,
+                Kind::Output | Kind::Outputs => true,
                 Kind::Auxiliary => {
                     auxiliary += 1;
                     auxiliary <= record.auxiliary

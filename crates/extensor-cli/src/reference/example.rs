@@ -77,8 +77,9 @@ impl Example {
             lines.push("    print(y)".into());
             printed.extend(self.outputs[..moving].iter().map(python_shown));
         } else {
-            lines.push(format!("y = ops.{}({arguments})", record.name));
-            lines.push("print(y)".into());
+            let y = self.result();
+            lines.push(format!("{y} = ops.{}({arguments})", record.name));
+            lines.push(format!("print({y})"));
             printed.push(python_shown(&self.outputs[0]));
         }
         if let Some((cotangents, grads)) = &self.gradients {
@@ -137,15 +138,16 @@ impl Example {
             lines.push(format!("let {name} = tensor({});", rust_literal(x)));
         }
         let references: Vec<String> = names.iter().map(|n| format!("&{n}")).collect();
-        lines.push(format!("let y = ops::{called}({})?;", references.join(", ")));
-        lines.push("println!(\"{y}\");".into());
+        let y = self.result();
+        lines.push(format!("let {y} = ops::{called}({})?;", references.join(", ")));
+        lines.push(format!("println!(\"{{{y}}}\");"));
         let mut printed = vec![self.outputs[0].to_string()];
         if let (Some((cotangents, grads)), Some(source)) = (&self.gradients, sources.backward) {
             plain(source.signature)?;
             lines.push(String::new());
             lines.push(format!("let grad_output = tensor({});", rust_literal(&cotangents[0])));
             let arguments = backward_arguments(record).iter().map(|argument| match argument.kind {
-                Kind::Output => "&y".to_string(),
+                Kind::Output => format!("&{y}"),
                 _ => format!("&{}", argument.name),
             });
             let arguments = arguments.collect::<Vec<_>>().join(", ");
@@ -164,6 +166,12 @@ impl Example {
         Some(Program { code: lines.join("\n") + "\n", output: printed.join("\n") + "\n" })
     }
 
+    /// What the result is called: `y`, unless an input is.
+    fn result(&self) -> &'static str {
+        let taken = self.record.inputs.iter().any(|input| input.name == "y");
+        if taken { "result" } else { "y" }
+    }
+
     fn wanted(&self) -> Vec<bool> {
         let record = self.record;
         let wanted =
@@ -180,13 +188,18 @@ impl Example {
         if absent.clone().any(|input| input.differentiable) {
             return None;
         }
-        let input =
-            |name: &str| names.get(record.inputs.iter().position(|input| input.name == name)?);
+        let input = |name: &str| {
+            let at = record.inputs.iter().position(|input| input.name == name)?;
+            match record.inputs[at].count {
+                Count::Many => Some(format!("[{}]", names.join(", "))),
+                _ => names.get(at).cloned(),
+            }
+        };
         let mut arguments = Vec::new();
         for &Argument { name, kind } in backward_arguments(record) {
             arguments.push(match kind {
                 Kind::GradOutput => name.to_string(),
-                Kind::Output => format!("{name}=y"),
+                Kind::Output => format!("{name}={}", self.result()),
                 Kind::Auxiliary => format!("{name}={name}"),
                 Kind::DType(of) => format!("{name}={}.dtype", input(of)?),
                 Kind::Shape(of) => format!("{name}={}.shape", input(of)?),
@@ -198,7 +211,7 @@ impl Example {
                     Some((_, value)) => format!("{name}={}", python_value(value)),
                     None => continue,
                 },
-                Kind::GradOutputs | Kind::Sizes => return None,
+                Kind::GradOutputs | Kind::Outputs | Kind::Sizes => return None,
             });
         }
         Some(format!("ops.{}({})", super::facts::backward_name(record), arguments.join(", ")))
@@ -228,7 +241,8 @@ pub fn presentable(samples: &[Sample]) -> Option<&Sample> {
         let lens = || s.inputs.iter().map(Tensor::len);
         (lens().min().unwrap_or(0), lens().max().unwrap_or(0))
     };
-    let most = samples.iter().map(|s| s.inputs.len()).max().unwrap_or(0);
+    // Of any number of inputs a few tell as much.
+    let most = samples.iter().map(|s| s.inputs.len()).max().unwrap_or(0).min(4);
     let few = |s: &&Sample| matches!(size(s), (1.., 2..=24));
     let plain = |s: &&Sample| few(s) && s.note.is_empty() && s.smooth;
     let whole = |s: &&Sample| plain(s) && s.inputs.len() == most;

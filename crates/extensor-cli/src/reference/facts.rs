@@ -139,7 +139,7 @@ impl Traffic {
 }
 
 /// Multiply-adds of the operations that do many.
-const WORK: [(&str, &str, &str); 8] = [
+const WORK: [(&str, &str, &str); 11] = [
     ("matmul", "m \\cdot n \\cdot k", "2 \\cdot m \\cdot n \\cdot k"),
     ("dot", "n", "2n"),
     ("outer", "m \\cdot n", "2 \\cdot m \\cdot n"),
@@ -156,6 +156,21 @@ const WORK: [(&str, &str, &str); 8] = [
     (
         "conv2d",
         "N \\cdot C_{\\mathrm{out}} \\cdot H_{\\mathrm{out}} W_{\\mathrm{out}} \\cdot \\frac{C_{\\mathrm{in}}}{\\mathrm{groups}} \\cdot k_h k_w",
+        "\\text{twice as many}",
+    ),
+    (
+        "conv3d",
+        "N \\cdot C_{\\mathrm{out}} \\cdot D_{\\mathrm{out}} H_{\\mathrm{out}} W_{\\mathrm{out}} \\cdot \\frac{C_{\\mathrm{in}}}{\\mathrm{groups}} \\cdot k_d k_h k_w",
+        "\\text{twice as many}",
+    ),
+    (
+        "conv_transpose1d",
+        "N \\cdot C_{\\mathrm{in}} \\cdot L_{\\mathrm{in}} \\cdot \\frac{C_{\\mathrm{out}}}{\\mathrm{groups}} \\cdot k",
+        "\\text{twice as many}",
+    ),
+    (
+        "conv_transpose3d",
+        "N \\cdot C_{\\mathrm{in}} \\cdot D_{\\mathrm{in}} H_{\\mathrm{in}} W_{\\mathrm{in}} \\cdot \\frac{C_{\\mathrm{out}}}{\\mathrm{groups}} \\cdot k_d k_h k_w",
         "\\text{twice as many}",
     ),
     (

@@ -161,9 +161,10 @@ impl Geometry {
 /// Some of the positions along an axis of the result, evenly spaced, and the numbers that they are
 /// made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lattice {
-    /// The first position of the result, and from each to the next.
+pub struct Lattice {
+    /// The first position of the result.
     pub first: usize,
+    /// From each position to the next.
     pub step: usize,
     /// How many there are.
     pub count: usize,
@@ -175,7 +176,7 @@ pub(super) struct Lattice {
 
 impl Lattice {
     /// The convolution's output: every position, every tap.
-    pub(super) fn forward(axis: &Axis) -> Vec<Lattice> {
+    pub fn forward(axis: &Axis) -> Vec<Lattice> {
         let reads = |t: usize| (t * axis.dilation) as isize - axis.padding as isize;
         vec![Lattice {
             first: 0,
@@ -189,7 +190,7 @@ impl Lattice {
     /// The gradient for the input. An element is reached by those taps that put it a multiple of
     /// the stride away from the first window, so that elements of one remainder have their taps in
     /// common and read the output's gradient side by side. Elements that no tap reaches are in none.
-    pub(super) fn backward(axis: &Axis) -> Vec<Lattice> {
+    pub fn backward(axis: &Axis) -> Vec<Lattice> {
         let stride = axis.stride as isize;
         let mut found: Vec<Lattice> = Vec::new();
         for t in 0..axis.kernel {

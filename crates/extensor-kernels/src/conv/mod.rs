@@ -23,8 +23,7 @@ mod weight;
 
 use crate::gemm::Element;
 use correlate::{Correlation, Planes};
-use geometry::Lattice;
-pub use geometry::{Axis, Geometry};
+pub use geometry::{Axis, Geometry, Lattice};
 use half::{bf16, f16};
 use std::borrow::Cow;
 

@@ -214,10 +214,10 @@ fn step<F: Float>(t: F, q: Dd<F>, c: Dd<F>) -> Dd<F> {
     Dd::new(hi, t.fma(q.hi, c.hi - hi) + t.fma(q.lo, c.lo))
 }
 
-/// `scale · erfc(a)` for `a >= 0`, where `square` is a² and `k` the constant of the formula; also
-/// with both `a` and `k` multiplied by √2.
+/// The two factors of `erfcx(a)`, `p` and the polynomial, for `0 <= a <=` [`ErfConstants::ERFC_ZERO`], where
+/// `k` is the constant of the formula; also with both multiplied by √2.
 #[inline(always)]
-fn erfc_positive<F: ErfConstants>(a: F, k: Dd<F>, square: Dd<F>, scale: F) -> F {
+pub(super) fn erfcx_factors<F: ErfConstants>(a: F, k: Dd<F>) -> (Dd<F>, Dd<F>) {
     // Exact in either order, as the last place of the sum divides `k.hi`.
     let below = fast_two_sum(k.hi, a);
     let below = Dd::new(below.hi, below.lo + k.lo);
@@ -234,7 +234,14 @@ fn erfc_positive<F: ErfConstants>(a: F, k: Dd<F>, square: Dd<F>, scale: F) -> F 
     let outer = step(t, middle, Dd::new(F::ERFCX[0], low0));
     // All of this at t alone; what t lacks counts once, at the end.
     let slope = polynomial(t, F::ERFCX_SLOPE);
-    let quotient = Dd::new(outer.hi, lacking.fma(slope, outer.lo));
+    (p, Dd::new(outer.hi, lacking.fma(slope, outer.lo)))
+}
+
+/// `scale · erfc(a)` for `a >= 0`, where `square` is a² and `k` the constant of the formula; also
+/// with both `a` and `k` multiplied by √2.
+#[inline(always)]
+fn erfc_positive<F: ErfConstants>(a: F, k: Dd<F>, square: Dd<F>, scale: F) -> F {
+    let (p, quotient) = erfcx_factors(a, k);
     // e^(-hi - lo) = e^-hi (1 - lo)
     let (n, exp) = exp_dd(-square.hi);
     let exp = exp.renormalized();

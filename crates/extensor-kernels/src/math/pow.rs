@@ -1,7 +1,7 @@
-//! Powers.
+//! Powers, and the cube root.
 
 use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
-use super::exp::{exp2_fraction, exponent_limits, nearest, two_powers};
+use super::exp::{exp2_fraction, exponent_limits, nearest, power_of_two, two_powers};
 use super::log::reduce_any;
 use super::{Constants, polynomial};
 
@@ -56,4 +56,18 @@ pub fn pow<F: Constants>(x: F, y: F) -> F {
     let power = F::select(numbers, power, F::NAN);
     let exactly_one = (x == one) | (y == zero) | ((a == one) & (y.abs() == F::INFINITY));
     F::select(exactly_one, one, power)
+}
+
+/// The cube root, exact where a float holds it.
+#[inline(always)]
+pub fn cbrt<F: Constants>(x: F) -> F {
+    let (one, three) = (F::lit(1.0), F::lit(3.0));
+    let a = x.abs();
+    let third = one / three;
+    let third = Dd::new(third, (-three).fma(third, one) / three);
+    let log = log2_dd(a).times(third);
+    let (whole, k) = nearest(log.hi, one);
+    let root = exp2_fraction(two_sum(log.hi - whole, log.lo)).value() * power_of_two::<F>(k);
+    // Zeros, infinities and NaN are their own roots.
+    F::select((a > F::lit(0.0)) & (a < F::INFINITY), root.copysign(x), x)
 }

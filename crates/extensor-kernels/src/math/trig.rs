@@ -1,8 +1,8 @@
-//! Sine, cosine and tangent.
+//! Sine, cosine and tangent; the sine and the cosine of multiples of π.
 //!
 //! Each comes in two forms: `sin_lane` and its like have no branch and are right up to
 //! [`TrigConstants::TRIG_LIMIT`]; `sin` and its like are right everywhere, and leave what is beyond
-//! the limit to `libm`. A loop that has seen that a whole block lies within it may use the first,
+//! the limit to `libm`; of multiples of π, which are reduced exactly, one form is right everywhere. A loop that has seen that a whole block lies within it may use the first,
 //! and vectorises.
 
 use super::dd::{Dd, fast_two_sum, two_prod};
@@ -150,4 +150,31 @@ pub fn cos<F: TrigConstants>(x: F) -> F {
 #[inline(always)]
 pub fn tan<F: TrigConstants>(x: F) -> F {
     if x.abs() <= F::TRIG_LIMIT { tan_lane(x) } else { F::lit(libm::tan(x.to_f64())) }
+}
+
+/// `r` and `n` in `π a = r + n π/2` with `r` in ±π/4, for `a >= 0`: no digit of `a` is lost.
+#[inline(always)]
+fn reduce_turns<F: TrigConstants>(a: F) -> (Dd<F>, F::Int) {
+    let (half, two) = (F::lit(0.5), F::lit(2.0));
+    // Less an even number: in ±1, and what is left in quarters of a turn.
+    let rest = (-(a * half).round()).fma(two, a);
+    let (n, quadrant) = nearest(rest, two);
+    let r = (-n).fma(half, rest);
+    let product = two_prod(r, two * F::HALF_PI[0]);
+    (Dd::new(product.hi, r.fma(two * F::HALF_PI[1], product.lo)), quadrant)
+}
+
+/// `sin πx`; NaN for the infinities.
+#[inline(always)]
+pub fn sin_pi<F: TrigConstants>(x: F) -> F {
+    let (r, n) = reduce_turns(x.abs());
+    // A zero is +0 whatever the quadrant is.
+    flip(F::lit(0.0) + sine_of_quadrant(r, n), x)
+}
+
+/// `cos πx`; NaN for the infinities.
+#[inline(always)]
+pub fn cos_pi<F: TrigConstants>(x: F) -> F {
+    let (r, n) = reduce_turns(x.abs());
+    F::lit(0.0) + sine_of_quadrant(r, F::add_bits(n, F::int(1)))
 }

@@ -26,7 +26,7 @@ pub use fold::{Arithmetic, Extremes, maximum, minimum, product, sum};
 pub use mapped::{PIECE as MAP_SUM_PIECE, map_sum, slice_mean};
 pub(crate) use real::scaled_sums;
 pub use real::{Floats, Line, float_product, float_sum, logsumexp, mean, norm, std, variance};
-pub use scan::{Scans, cumprod, cumsum, recurrence};
+pub use scan::{Rounds, Scans, cumprod, cumsum, logcumsumexp, recurrence};
 pub use ties::{TieShares, extreme_gradient, ties_follow};
 
 use crate::native::{Compute, Native};

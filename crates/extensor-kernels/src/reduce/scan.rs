@@ -1,4 +1,4 @@
-//! Running sums and products, and what both are special cases of.
+//! Running sums, products and sums of exponentials, and a recurrence that their derivatives are.
 
 use super::{BLOCK, PACK, Room, TASK, in_tasks};
 use crate::cast::{round_bf16, round_f16};
@@ -8,6 +8,7 @@ use crate::par::{Shared, parallel_chunks};
 use crate::stop;
 use crate::view::{Gather, View};
 use half::{bf16, f16};
+use std::marker::PhantomData;
 use std::num::Wrapping;
 
 /// A type that running sums and products can be made of.
@@ -83,7 +84,7 @@ fn multiplied([product, lost]: [f64; 2], x: f64) -> [f64; 2] {
 /// # Panics
 /// If there is no such axis, or if `out` has not as many elements as `x`.
 pub fn cumsum<T: Scans>(x: View<'_, T>, axis: usize, reverse: bool, out: &mut [T]) {
-    scan::<T, false>(x, axis, reverse, out);
+    scan::<T, Sums>(x, axis, reverse, out);
 }
 
 /// `out[…, i, …] = x[…, 0, …] · … · x[…, i, …]` along `axis`.
@@ -91,19 +92,127 @@ pub fn cumsum<T: Scans>(x: View<'_, T>, axis: usize, reverse: bool, out: &mut [T
 /// # Panics
 /// As [`cumsum`].
 pub fn cumprod<T: Scans>(x: View<'_, T>, axis: usize, out: &mut [T]) {
-    scan::<T, true>(x, axis, false, out);
+    scan::<T, Products>(x, axis, false, out);
+}
+
+/// `out[…, i, …] = ln(e^x[…, 0, …] + … + e^x[…, i, …])` along `axis`.
+///
+/// # Panics
+/// As [`cumsum`].
+pub fn logcumsumexp<T: Scans>(x: View<'_, T>, axis: usize, out: &mut [T])
+where
+    T::Wide: Into<f64>,
+    f64: Rounds<T>,
+{
+    scan::<T, LogSums>(x, axis, false, out);
+}
+
+/// What is carried from one number of a line to the next.
+trait Running<T: Compute> {
+    /// What is known of the numbers so far.
+    type Run: Copy;
+    /// What is known of none.
+    const START: Self::Run;
+    /// One number more.
+    fn step(run: Self::Run, x: T::Wide) -> Self::Run;
+    /// The result.
+    fn value(run: Self::Run) -> T;
+}
+
+struct Sums;
+
+impl<T: Scans> Running<T> for Sums {
+    type Run = T::Run;
+    const START: T::Run = <T as Scans>::ZERO;
+    #[inline(always)]
+    fn step(run: T::Run, x: T::Wide) -> T::Run {
+        T::add(run, x)
+    }
+    #[inline(always)]
+    fn value(run: T::Run) -> T {
+        T::value(run)
+    }
+}
+
+struct Products;
+
+impl<T: Scans> Running<T> for Products {
+    type Run = T::Run;
+    const START: T::Run = T::ONE;
+    #[inline(always)]
+    fn step(run: T::Run, x: T::Wide) -> T::Run {
+        T::times(run, x)
+    }
+    #[inline(always)]
+    fn value(run: T::Run) -> T {
+        T::value(run)
+    }
+}
+
+/// `f64` rounded to a type.
+pub trait Rounds<T> {
+    /// The nearest number of that type.
+    fn rounded(self) -> T;
+}
+
+macro_rules! rounds {
+    ($($t:ty: |$r:ident| $value:expr;)*) => {$(
+        impl Rounds<$t> for f64 {
+            #[inline(always)]
+            fn rounded(self) -> $t {
+                let $r = self;
+                $value
+            }
+        }
+    )*};
+}
+
+rounds! {
+    f16: |r| round_f16(r);
+    bf16: |r| round_bf16(r);
+    f32: |r| r as f32;
+    f64: |r| r;
+}
+
+/// The largest so far, and the sum of `e^(x − largest)`, with what rounding took from it.
+struct LogSums;
+
+impl<T: Compute> Running<T> for LogSums
+where
+    T::Wide: Into<f64>,
+    f64: Rounds<T>,
+{
+    type Run = (f64, [f64; 2]);
+    const START: Self::Run = (f64::NEG_INFINITY, [0.0; 2]);
+    #[inline(always)]
+    fn step((most, sum): Self::Run, x: T::Wide) -> Self::Run {
+        let x: f64 = x.into();
+        if x > most {
+            let shrunk = Real::exp(most - x);
+            (x, compensated(sum.map(|part| part * shrunk), 1.0))
+        } else {
+            // Of two infinities of one sign the difference is nothing.
+            let apart = if x == most { 0.0 } else { x - most };
+            (most, compensated(sum, Real::exp(apart)))
+        }
+    }
+    #[inline(always)]
+    fn value((most, [sum, lost]): Self::Run) -> T {
+        (most + Real::log(sum + lost)).rounded()
+    }
 }
 
 /// `out[i] = b[i] + a[i]·out[i − 1]` along the middle axis of `[_, rows, inner]`, or
 /// `b[i] + a[i]·out[i + 1]` if `reverse`. What comes before the first is nothing: its `a` is not read.
+/// With `cut`, nothing comes of what is before an `a` of 0 either, infinite or not.
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn recurrence<T: Real + Native>(
+pub fn recurrence<T: Real<Mask = bool> + Native>(
     a: &[T],
     b: &[T],
     [rows, inner]: [usize; 2],
-    reverse: bool,
+    [reverse, cut]: [bool; 2],
     out: &mut [T],
 ) {
     assert!([a.len(), b.len()] == [out.len(); 2], "recurrence: the lengths");
@@ -121,7 +230,7 @@ pub fn recurrence<T: Real + Native>(
                 }
                 let row = if reverse { rows - 1 - step } else { step };
                 for i in row * inner..(row + 1) * inner {
-                    out[i] = if step == 0 {
+                    out[i] = if step == 0 || cut && a[i].eq(T::ZERO) {
                         b[i]
                     } else {
                         let before = if reverse { i + inner } else { i - inner };
@@ -133,7 +242,7 @@ pub fn recurrence<T: Real + Native>(
     });
 }
 
-fn scan<T: Scans, const PRODUCT: bool>(x: View<'_, T>, axis: usize, reverse: bool, out: &mut [T]) {
+fn scan<T: Compute, R: Running<T>>(x: View<'_, T>, axis: usize, reverse: bool, out: &mut [T]) {
     assert_eq!(out.len(), x.len(), "scan: the number of results");
     if out.is_empty() {
         return;
@@ -141,7 +250,8 @@ fn scan<T: Scans, const PRODUCT: bool>(x: View<'_, T>, axis: usize, reverse: boo
     let shape = x.shape();
     let outer: usize = shape[..axis].iter().product();
     let inner: usize = shape[axis + 1..].iter().product();
-    let scan = Scan::<T, PRODUCT> { x: Gather::new(&x), rows: shape[axis], inner, reverse };
+    let (x, rows) = (Gather::new(&x), shape[axis]);
+    let scan = Scan::<T, R> { x, rows, inner, reverse, of: PhantomData };
     let blocks = inner.div_ceil(BLOCK);
     let shared = Shared::new(out);
     in_tasks(outer * blocks, scan.rows * inner.min(BLOCK), &|units| {
@@ -154,36 +264,32 @@ fn scan<T: Scans, const PRODUCT: bool>(x: View<'_, T>, axis: usize, reverse: boo
     });
 }
 
-struct Scan<'a, T, const PRODUCT: bool> {
+struct Scan<'a, T, R> {
     x: Gather<'a, T>,
     rows: usize,
     inner: usize,
     reverse: bool,
+    of: PhantomData<fn() -> R>,
 }
 
-impl<T: Scans, const PRODUCT: bool> Scan<'_, T, PRODUCT> {
-    #[inline(always)]
-    fn step(run: T::Run, x: T::Wide) -> T::Run {
-        if PRODUCT { T::times(run, x) } else { T::add(run, x) }
-    }
-
-    /// Running sums of numbers that lie behind each other.
-    fn line(&self, mut run: T::Run, values: &[T::Wide], out: &mut [T]) -> T::Run {
+impl<T: Compute, R: Running<T>> Scan<'_, T, R> {
+    /// Running results of numbers that lie behind each other.
+    fn line(&self, mut run: R::Run, values: &[T::Wide], out: &mut [T]) -> R::Run {
         if self.reverse {
             for (out, &x) in out.iter_mut().zip(values).rev() {
-                run = Self::step(run, x);
-                *out = T::value(run);
+                run = R::step(run, x);
+                *out = R::value(run);
             }
         } else {
             for (out, &x) in out.iter_mut().zip(values) {
-                run = Self::step(run, x);
-                *out = T::value(run);
+                run = R::step(run, x);
+                *out = R::value(run);
             }
         }
         run
     }
 
-    /// Running sums of some columns of one matrix.
+    /// Running results of some columns of one matrix.
     fn block(
         &self,
         matrix: usize,
@@ -192,7 +298,7 @@ impl<T: Scans, const PRODUCT: bool> Scan<'_, T, PRODUCT> {
         out: &Shared<T>,
     ) {
         let width = columns.len();
-        let mut runs = stop::room(if PRODUCT { T::ONE } else { <T as Scans>::ZERO }, width);
+        let mut runs = stop::room(R::START, width);
         // Rows that lie behind each other are read together.
         let together = if width == self.inner { (PACK / width).max(1) } else { 1 };
         let pieces = self.rows.div_ceil(together);
@@ -214,8 +320,8 @@ impl<T: Scans, const PRODUCT: bool> Scan<'_, T, PRODUCT> {
                 let part = k * width..(k + 1) * width;
                 let (values, out) = (&values[part.clone()], &mut out[part]);
                 for ((out, &x), run) in out.iter_mut().zip(values).zip(&mut runs) {
-                    *run = Self::step(*run, x);
-                    *out = T::value(*run);
+                    *run = R::step(*run, x);
+                    *out = R::value(*run);
                 }
             }
         }

@@ -16,16 +16,21 @@ from ._core import get_threads, set_threads, sum_to_shape
 globals().update(ops.EXTRA)
 
 from ._array_api import *  # noqa: E402, F403
+from ._products import *  # noqa: E402, F403
+from ._arranging import *  # noqa: E402, F403
 from ._autodiff import *  # noqa: E402, F403
 from ._curvature import *  # noqa: E402, F403
 from ._check import *  # noqa: E402, F403
 from ._close import *  # noqa: E402, F403
+from ._statistics import *  # noqa: E402, F403
 from ._compile import *  # noqa: E402, F403
+from ._pixels import *  # noqa: E402, F403
 from . import _methods  # noqa: E402
 
 # Imported when they are asked for first: whoever wants an array does not wait for them.
 _LATER = (
-    "data", "debug", "distributed", "gradients", "io", "memory", "metrics", "nn", "optim", "progress", "train",
+    "data", "debug", "distributed", "gradients", "io", "linalg", "memory", "metrics", "nn", "optim", "progress",
+    "train",
 )  # fmt: skip
 
 
@@ -55,7 +60,6 @@ _ELSEWHERE = {
     "rand": "extensor.Key(seed).uniform(shape) draws random numbers",
     "randn": "extensor.Key(seed).normal(shape) draws random numbers",
     "random": "extensor.Key(seed).normal(shape) draws random numbers",
-    "einsum": "extensor.tensordot and matmul multiply tensors",
     "cat": "extensor.concat joins tensors",
     "transpose": "extensor.permute_dims moves axes",
     "no_grad": "nothing is differentiated outside extensor.grad; extensor.stop_gradient ends it",

@@ -36,17 +36,25 @@ PAIR = "int | Sequence[int]"
 # What the parameters of operations are, by name; inputs are found in the catalogue.
 TYPES = {
     "alpha": "float", "approximate": 'bool | Literal["none", "tanh"]', "axes": "Sequence[int] | None", "axis": "int",
+    "axis1": "int", "axis2": "int",
     "beta": "float", "causal": "bool", "ddof": "int", "delta": "float", "descending": "bool", "dilation": PAIR,
-    "dtype": "DTypeLike", "end_axis": "int", "eps": "float", "gamma": "float", "grad_outputs": "Sequence[Tensor]",
-    "groups": "int", "input_dtype": "DTypeLike", "k": "int", "keepdims": "bool", "kernel_size": PAIR,
-    "key": "Key | int", "label_smoothing": "float", "max": "float | None", "min": "float | None",
+    "dtype": "DTypeLike", "end_axis": "int", "eps": "float", "equation": "str", "gamma": "float", "grad_outputs": "Sequence[Tensor]",
+    "groups": "int", "include_self": "bool", "input_dtype": "DTypeLike", "k": "int", "keepdims": "bool", "kernel_size": PAIR,
+    "key": "Key | int", "label_smoothing": "float", "largest": "bool", "max": "float | None", "min": "float | None",
     "momentum": "float", "normalized_shape": "int | Sequence[int]", "num_classes": "int", "num_groups": "int",
+    "offset": "int",
     "output_padding": PAIR, "output_size": PAIR, "p": "float", "padding": PAIR,
-    "pads": "Sequence[tuple[int, int]]", "reduction": 'Literal["none", "mean", "sum"]',
+    "pads": "Sequence[tuple[int, int]]",
+    "reduce": 'Literal["none", "sum", "prod", "mean", "amax", "amin"]', "reduction": 'Literal["none", "mean", "sum"]',
     "repeats": "int | Sequence[int]", "right": "bool", "scale": "float | None", "sections": PAIR,
     "shape": "int | Sequence[int]", "shift": PAIR, "sizes": "Sequence[int]", "start": "int | None",
     "start_axis": "int", "step": "int", "stop": "int | None", "stride": f"{PAIR} | None", "training": "bool",
     "value": "float",
+    "align_corners": "bool", "ceil_mode": "bool", "count_include_pad": "bool", "divisor_override": "int | None", "full": "bool",
+    "full_matrices": "bool", "ignore_index": "int | None", "lambd": "float", "log_input": "bool", "log_target": "bool", "margin": "float",
+    "mode": "str", "n": "int", "nan": "float", "neginf": "float | None", "posinf": "float | None", "rtol": "float | None",
+    "scale_factor": "float | Sequence[float] | None", "size": f"{PAIR} | None", "threshold": "float", "transposed": "bool",
+    "unit_diagonal": "bool", "upper": "bool",
 }  # fmt: skip
 
 
@@ -95,6 +103,8 @@ def operation(name: str, op: Any) -> list[str]:
         tensors = [n for n in op.__signature__.parameters if n not in info["params"]]
         ends = ("_shape", "_dtype", "sizes", "grad_outputs")
         types = {n: "ArrayLike" for n in tensors if not n.endswith(ends)}
+        if info["many"]:
+            types.update({n: "Sequence[ArrayLike]" for n in types if n != "grad_output"})
         one = sum(info["differentiable"]) == 1 and not info["many"]
         result = "Tensor" if one else "tuple[Tensor, ...]"
     if takes_several_axes(forward):

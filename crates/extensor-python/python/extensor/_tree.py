@@ -121,8 +121,16 @@ def flatten_live(tree: Any, *, made: bool = False) -> tuple[list[Any], Structure
     return found, _flatten(tree, found, False, True, _MADE if made else _GIVEN, 0)
 
 
-#: What the live numbers of objects are: no leaves, leaves, leaves if they are tensors.
-_IGNORED, _GIVEN, _MADE = range(3)
+def flatten_examples(tree: Any) -> tuple[list[Any], Structure]:
+    """The tensors and keys of a tree, which differ between the examples that a function is mapped over,
+    and the structure."""
+    found: list[Any] = []
+    return found, _flatten(tree, found, False, True, _KEYS, 0)
+
+
+#: What the live numbers of objects are: no leaves, leaves, leaves if they are tensors, no leaves though
+#: keys are.
+_IGNORED, _GIVEN, _MADE, _KEYS = range(4)
 
 
 def _flatten(x: Any, found: list[Any], floats: bool, buffers: bool, live: int, depth: int) -> Structure:
@@ -156,7 +164,7 @@ def _flatten(x: Any, found: list[Any], floats: bool, buffers: bool, live: int, d
             part = _flatten(value, found, False, buffers, live, depth + 1)
             moving.append(name)
             parts.append(part)
-        for name in live_fields(x) if live else ():
+        for name in live_fields(x) if live in (_GIVEN, _MADE) else ():
             moving.append(name)
             parts.append(_flatten_number(getattr(x, name), found, live))
         return Structure(kind, (moving, data, x), parts)

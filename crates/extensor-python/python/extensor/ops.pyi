@@ -85,6 +85,16 @@ class _modulo_backward(BackwardOperation):
 
 modulo_backward: Final[_modulo_backward]
 
+class _fmod(Operation):
+    def __call__(self, a: Operand, b: Operand) -> Tensor: ...
+
+fmod: Final[_fmod]
+
+class _fmod_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, a: ArrayLike, b: ArrayLike) -> tuple[Tensor, ...]: ...
+
+fmod_backward: Final[_fmod_backward]
+
 class _maximum(Operation):
     def __call__(self, a: Operand, b: Operand) -> Tensor: ...
 
@@ -104,6 +114,26 @@ class _minimum_backward(BackwardOperation):
     def __call__(self, grad_output: ArrayLike, a: ArrayLike, b: ArrayLike) -> tuple[Tensor, ...]: ...
 
 minimum_backward: Final[_minimum_backward]
+
+class _fmax(Operation):
+    def __call__(self, a: Operand, b: Operand) -> Tensor: ...
+
+fmax: Final[_fmax]
+
+class _fmax_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, a: ArrayLike, b: ArrayLike) -> tuple[Tensor, ...]: ...
+
+fmax_backward: Final[_fmax_backward]
+
+class _fmin(Operation):
+    def __call__(self, a: Operand, b: Operand) -> Tensor: ...
+
+fmin: Final[_fmin]
+
+class _fmin_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, a: ArrayLike, b: ArrayLike) -> tuple[Tensor, ...]: ...
+
+fmin_backward: Final[_fmin_backward]
 
 class _atan2(Operation):
     def __call__(self, a: Operand, b: Operand) -> Tensor: ...
@@ -144,6 +174,26 @@ class _copysign_backward(BackwardOperation):
     def __call__(self, grad_output: ArrayLike, a: ArrayLike, b: ArrayLike) -> tuple[Tensor, ...]: ...
 
 copysign_backward: Final[_copysign_backward]
+
+class _xlogy(Operation):
+    def __call__(self, x: Operand, y: Operand) -> Tensor: ...
+
+xlogy: Final[_xlogy]
+
+class _xlogy_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike, y: ArrayLike) -> tuple[Tensor, ...]: ...
+
+xlogy_backward: Final[_xlogy_backward]
+
+class _xlog1py(Operation):
+    def __call__(self, x: Operand, y: Operand) -> Tensor: ...
+
+xlog1py: Final[_xlog1py]
+
+class _xlog1py_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike, y: ArrayLike) -> tuple[Tensor, ...]: ...
+
+xlog1py_backward: Final[_xlog1py_backward]
 
 class _nextafter(Operation):
     def __call__(self, a: Operand, b: Operand) -> Tensor: ...
@@ -196,6 +246,42 @@ class _where_backward(BackwardOperation):
     ) -> tuple[Tensor, ...]: ...
 
 where_backward: Final[_where_backward]
+
+class _lerp(Operation):
+    def __call__(self, a: Operand, b: Operand, weight: Operand) -> Tensor: ...
+
+lerp: Final[_lerp]
+
+class _lerp_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, a: ArrayLike, b: ArrayLike, weight: ArrayLike
+    ) -> tuple[Tensor, ...]: ...
+
+lerp_backward: Final[_lerp_backward]
+
+class _addcmul(Operation):
+    def __call__(self, x: Operand, a: Operand, b: Operand, value: float = 1.0) -> Tensor: ...
+
+addcmul: Final[_addcmul]
+
+class _addcmul_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, x: ArrayLike, a: ArrayLike, b: ArrayLike, value: float = 1.0
+    ) -> tuple[Tensor, ...]: ...
+
+addcmul_backward: Final[_addcmul_backward]
+
+class _addcdiv(Operation):
+    def __call__(self, x: Operand, a: Operand, b: Operand, value: float = 1.0) -> Tensor: ...
+
+addcdiv: Final[_addcdiv]
+
+class _addcdiv_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, x: ArrayLike, a: ArrayLike, b: ArrayLike, value: float = 1.0
+    ) -> tuple[Tensor, ...]: ...
+
+addcdiv_backward: Final[_addcdiv_backward]
 
 class _equal(Operation):
     def __call__(self, a: Operand, b: Operand) -> Tensor: ...
@@ -257,6 +343,16 @@ class _exp_backward(BackwardOperation):
 
 exp_backward: Final[_exp_backward]
 
+class _exp2(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+exp2: Final[_exp2]
+
+class _exp2_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+exp2_backward: Final[_exp2_backward]
+
 class _expm1(Operation):
     def __call__(self, x: Operand) -> Tensor: ...
 
@@ -316,6 +412,16 @@ class _sqrt_backward(BackwardOperation):
     def __call__(self, grad_output: ArrayLike, output: ArrayLike) -> Tensor: ...
 
 sqrt_backward: Final[_sqrt_backward]
+
+class _cbrt(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+cbrt: Final[_cbrt]
+
+class _cbrt_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, output: ArrayLike) -> Tensor: ...
+
+cbrt_backward: Final[_cbrt_backward]
 
 class _rsqrt(Operation):
     def __call__(self, x: Operand) -> Tensor: ...
@@ -549,6 +655,108 @@ class _clip_backward(BackwardOperation):
 
 clip_backward: Final[_clip_backward]
 
+class _nan_to_num(Operation):
+    def __call__(
+        self, x: Operand, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    ) -> Tensor: ...
+
+nan_to_num: Final[_nan_to_num]
+
+class _nan_to_num_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+nan_to_num_backward: Final[_nan_to_num_backward]
+
+class _logit(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+logit: Final[_logit]
+
+class _logit_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+logit_backward: Final[_logit_backward]
+
+class _sinc(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+sinc: Final[_sinc]
+
+class _sinc_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+sinc_backward: Final[_sinc_backward]
+
+class _entr(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+entr: Final[_entr]
+
+class _entr_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+entr_backward: Final[_entr_backward]
+
+class _lgamma(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+lgamma: Final[_lgamma]
+
+class _lgamma_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+lgamma_backward: Final[_lgamma_backward]
+
+class _digamma(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+digamma: Final[_digamma]
+
+class _digamma_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+digamma_backward: Final[_digamma_backward]
+
+class _polygamma(Operation):
+    def __call__(self, x: Operand, n: int) -> Tensor: ...
+
+polygamma: Final[_polygamma]
+
+class _polygamma_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike, n: int) -> Tensor: ...
+
+polygamma_backward: Final[_polygamma_backward]
+
+class _erfinv(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+erfinv: Final[_erfinv]
+
+class _erfinv_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+erfinv_backward: Final[_erfinv_backward]
+
+class _ndtr(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+ndtr: Final[_ndtr]
+
+class _ndtr_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+ndtr_backward: Final[_ndtr_backward]
+
+class _ndtri(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+ndtri: Final[_ndtri]
+
+class _ndtri_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+ndtri_backward: Final[_ndtri_backward]
+
 class _bitwise_invert(Operation):
     def __call__(self, x: Operand) -> Tensor: ...
 
@@ -614,6 +822,18 @@ class _linear_backward(BackwardOperation):
 
 linear_backward: Final[_linear_backward]
 
+class _einsum(Operation):
+    def __call__(self, tensors: Sequence[ArrayLike], equation: str) -> Tensor: ...
+
+einsum: Final[_einsum]
+
+class _einsum_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, x: Sequence[ArrayLike], equation: str
+    ) -> tuple[Tensor, ...]: ...
+
+einsum_backward: Final[_einsum_backward]
+
 class _transpose(Operation):
     def __call__(self, x: Operand, axes: Sequence[int] | None = None) -> Tensor: ...
 
@@ -623,6 +843,148 @@ class _transpose_backward(BackwardOperation):
     def __call__(self, grad_output: ArrayLike, axes: Sequence[int] | None = None) -> Tensor: ...
 
 transpose_backward: Final[_transpose_backward]
+
+class _cholesky(Operation):
+    def __call__(self, a: Operand, upper: bool = False) -> Tensor: ...
+
+cholesky: Final[_cholesky]
+
+class _cholesky_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, output: ArrayLike, upper: bool = False) -> Tensor: ...
+
+cholesky_backward: Final[_cholesky_backward]
+
+class _solve_triangular(Operation):
+    def __call__(
+        self, a: Operand, b: Operand, upper: bool = False, transposed: bool = False, unit_diagonal: bool = False
+    ) -> Tensor: ...
+
+solve_triangular: Final[_solve_triangular]
+
+class _solve_triangular_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, a: ArrayLike, b: ArrayLike, output: ArrayLike, upper: bool = False, transposed: bool = False, unit_diagonal: bool = False
+    ) -> tuple[Tensor, ...]: ...
+
+solve_triangular_backward: Final[_solve_triangular_backward]
+
+class _solve(Operation):
+    def __call__(self, a: Operand, b: Operand) -> Tensor: ...
+
+solve: Final[_solve]
+
+class _solve_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, a: ArrayLike, b: ArrayLike, output: ArrayLike
+    ) -> tuple[Tensor, ...]: ...
+
+solve_backward: Final[_solve_backward]
+
+class _inv(Operation):
+    def __call__(self, a: Operand) -> Tensor: ...
+
+inv: Final[_inv]
+
+class _inv_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, output: ArrayLike) -> Tensor: ...
+
+inv_backward: Final[_inv_backward]
+
+class _det(Operation):
+    def __call__(self, a: Operand) -> Tensor: ...
+
+det: Final[_det]
+
+class _det_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, a: ArrayLike) -> Tensor: ...
+
+det_backward: Final[_det_backward]
+
+class _slogdet(Operation):
+    def __call__(self, a: Operand) -> tuple[Tensor, ...]: ...
+
+slogdet: Final[_slogdet]
+
+class _slogdet_backward(BackwardOperation):
+    def __call__(self, grad_outputs: Sequence[Tensor], a: ArrayLike) -> Tensor: ...
+
+slogdet_backward: Final[_slogdet_backward]
+
+class _qr(Operation):
+    def __call__(self, a: Operand, mode: str = "reduced") -> tuple[Tensor, ...]: ...
+
+qr: Final[_qr]
+
+class _qr_backward(BackwardOperation):
+    def __call__(
+        self, grad_outputs: Sequence[Tensor], a: ArrayLike, outputs: ArrayLike, mode: str = "reduced"
+    ) -> Tensor: ...
+
+qr_backward: Final[_qr_backward]
+
+class _eigh(Operation):
+    def __call__(self, a: Operand) -> tuple[Tensor, ...]: ...
+
+eigh: Final[_eigh]
+
+class _eigh_backward(BackwardOperation):
+    def __call__(self, grad_outputs: Sequence[Tensor], a: ArrayLike, outputs: ArrayLike) -> Tensor: ...
+
+eigh_backward: Final[_eigh_backward]
+
+class _eigvalsh(Operation):
+    def __call__(self, a: Operand) -> Tensor: ...
+
+eigvalsh: Final[_eigvalsh]
+
+class _eigvalsh_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, a: ArrayLike) -> Tensor: ...
+
+eigvalsh_backward: Final[_eigvalsh_backward]
+
+class _svd(Operation):
+    def __call__(self, a: Operand, full_matrices: bool = True) -> tuple[Tensor, ...]: ...
+
+svd: Final[_svd]
+
+class _svd_backward(BackwardOperation):
+    def __call__(
+        self, grad_outputs: Sequence[Tensor], a: ArrayLike, outputs: ArrayLike, full_matrices: bool = True
+    ) -> Tensor: ...
+
+svd_backward: Final[_svd_backward]
+
+class _svdvals(Operation):
+    def __call__(self, a: Operand) -> Tensor: ...
+
+svdvals: Final[_svdvals]
+
+class _svdvals_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, a: ArrayLike) -> Tensor: ...
+
+svdvals_backward: Final[_svdvals_backward]
+
+class _pinv(Operation):
+    def __call__(self, a: Operand, rtol: float | None = None) -> Tensor: ...
+
+pinv: Final[_pinv]
+
+class _pinv_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, a: ArrayLike, output: ArrayLike, rtol: float | None = None
+    ) -> Tensor: ...
+
+pinv_backward: Final[_pinv_backward]
+
+class _expm(Operation):
+    def __call__(self, a: Operand) -> Tensor: ...
+
+expm: Final[_expm]
+
+class _expm_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, a: ArrayLike) -> Tensor: ...
+
+expm_backward: Final[_expm_backward]
 
 class _sum(Operation):
     def __call__(self, x: Operand, axis: Axis | None = None, keepdims: bool = False) -> Tensor: ...
@@ -755,6 +1117,36 @@ class _cumprod_backward(BackwardOperation):
     def __call__(self, grad_output: ArrayLike, x: ArrayLike, axis: int) -> Tensor: ...
 
 cumprod_backward: Final[_cumprod_backward]
+
+class _logcumsumexp(Operation):
+    def __call__(self, x: Operand, axis: int) -> Tensor: ...
+
+logcumsumexp: Final[_logcumsumexp]
+
+class _logcumsumexp_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike, axis: int) -> Tensor: ...
+
+logcumsumexp_backward: Final[_logcumsumexp_backward]
+
+class _cummax(Operation):
+    def __call__(self, x: Operand, axis: int) -> Tensor: ...
+
+cummax: Final[_cummax]
+
+class _cummax_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, indices: ArrayLike, axis: int) -> Tensor: ...
+
+cummax_backward: Final[_cummax_backward]
+
+class _cummin(Operation):
+    def __call__(self, x: Operand, axis: int) -> Tensor: ...
+
+cummin: Final[_cummin]
+
+class _cummin_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, indices: ArrayLike, axis: int) -> Tensor: ...
+
+cummin_backward: Final[_cummin_backward]
 
 class _argmax(Operation):
     def __call__(self, x: Operand, axis: int | None = None, keepdims: bool = False) -> Tensor: ...
@@ -893,13 +1285,15 @@ class _tile_backward(BackwardOperation):
 tile_backward: Final[_tile_backward]
 
 class _pad(Operation):
-    def __call__(self, x: Operand, pads: Sequence[tuple[int, int]], value: float = 0) -> Tensor: ...
+    def __call__(
+        self, x: Operand, pads: Sequence[tuple[int, int]], value: float = 0, mode: str | None = None
+    ) -> Tensor: ...
 
 pad: Final[_pad]
 
 class _pad_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, input_shape: Sequence[int], pads: Sequence[tuple[int, int]]
+        self, grad_output: ArrayLike, input_shape: Sequence[int], pads: Sequence[tuple[int, int]], mode: str | None = None
     ) -> Tensor: ...
 
 pad_backward: Final[_pad_backward]
@@ -925,6 +1319,28 @@ class _roll_backward(BackwardOperation):
     def __call__(self, grad_output: ArrayLike, shift: int | Sequence[int], axis: Axis) -> Tensor: ...
 
 roll_backward: Final[_roll_backward]
+
+class _diagonal(Operation):
+    def __call__(self, x: Operand, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor: ...
+
+diagonal: Final[_diagonal]
+
+class _diagonal_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, input_shape: Sequence[int], offset: int = 0, axis1: int = -2, axis2: int = -1
+    ) -> Tensor: ...
+
+diagonal_backward: Final[_diagonal_backward]
+
+class _diag(Operation):
+    def __call__(self, x: Operand, offset: int = 0) -> Tensor: ...
+
+diag: Final[_diag]
+
+class _diag_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, input_shape: Sequence[int], offset: int = 0) -> Tensor: ...
+
+diag_backward: Final[_diag_backward]
 
 class _tril(Operation):
     def __call__(self, x: Operand, k: int = 0) -> Tensor: ...
@@ -1002,6 +1418,20 @@ class _scatter_add_backward(BackwardOperation):
 
 scatter_add_backward: Final[_scatter_add_backward]
 
+class _scatter(Operation):
+    def __call__(
+        self, x: Operand, index: Operand, source: Operand, axis: int, reduce: Literal["none", "sum", "prod", "mean", "amax", "amin"] = "none", include_self: bool = True
+    ) -> Tensor: ...
+
+scatter: Final[_scatter]
+
+class _scatter_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, x: ArrayLike, index: ArrayLike, source: ArrayLike, output: ArrayLike, axis: int, reduce: Literal["none", "sum", "prod", "mean", "amax", "amin"] = "none", include_self: bool = True
+    ) -> tuple[Tensor, ...]: ...
+
+scatter_backward: Final[_scatter_backward]
+
 class _one_hot(Operation):
     def __call__(self, index: Operand, num_classes: int, dtype: DTypeLike) -> Tensor: ...
 
@@ -1026,6 +1456,30 @@ class _searchsorted(Operation):
     def __call__(self, x: Operand, values: Operand, right: bool = False) -> Tensor: ...
 
 searchsorted: Final[_searchsorted]
+
+class _topk(Operation):
+    def __call__(self, x: Operand, k: int, axis: int = -1, largest: bool = True) -> Tensor: ...
+
+topk: Final[_topk]
+
+class _topk_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, input_shape: Sequence[int], indices: ArrayLike, axis: int = -1
+    ) -> Tensor: ...
+
+topk_backward: Final[_topk_backward]
+
+class _kthvalue(Operation):
+    def __call__(self, x: Operand, k: int, axis: int = -1, keepdims: bool = False) -> Tensor: ...
+
+kthvalue: Final[_kthvalue]
+
+class _kthvalue_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, input_shape: Sequence[int], indices: ArrayLike, axis: int = -1, keepdims: bool = False
+    ) -> Tensor: ...
+
+kthvalue_backward: Final[_kthvalue_backward]
 
 class _relu(Operation):
     def __call__(self, x: Operand) -> Tensor: ...
@@ -1076,6 +1530,16 @@ class _elu_backward(BackwardOperation):
     def __call__(self, grad_output: ArrayLike, x: ArrayLike, alpha: float = 1.0) -> Tensor: ...
 
 elu_backward: Final[_elu_backward]
+
+class _celu(Operation):
+    def __call__(self, x: Operand, alpha: float = 1.0) -> Tensor: ...
+
+celu: Final[_celu]
+
+class _celu_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike, alpha: float = 1.0) -> Tensor: ...
+
+celu_backward: Final[_celu_backward]
 
 class _selu(Operation):
     def __call__(self, x: Operand) -> Tensor: ...
@@ -1140,12 +1604,12 @@ class _mish_backward(BackwardOperation):
 mish_backward: Final[_mish_backward]
 
 class _softplus(Operation):
-    def __call__(self, x: Operand) -> Tensor: ...
+    def __call__(self, x: Operand, beta: float = 1.0) -> Tensor: ...
 
 softplus: Final[_softplus]
 
 class _softplus_backward(BackwardOperation):
-    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike, beta: float = 1.0) -> Tensor: ...
 
 softplus_backward: Final[_softplus_backward]
 
@@ -1201,6 +1665,58 @@ class _hard_tanh_backward(BackwardOperation):
 
 hard_tanh_backward: Final[_hard_tanh_backward]
 
+class _hardshrink(Operation):
+    def __call__(self, x: Operand, lambd: float = 0.5) -> Tensor: ...
+
+hardshrink: Final[_hardshrink]
+
+class _hardshrink_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike, lambd: float = 0.5) -> Tensor: ...
+
+hardshrink_backward: Final[_hardshrink_backward]
+
+class _softshrink(Operation):
+    def __call__(self, x: Operand, lambd: float = 0.5) -> Tensor: ...
+
+softshrink: Final[_softshrink]
+
+class _softshrink_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike, lambd: float = 0.5) -> Tensor: ...
+
+softshrink_backward: Final[_softshrink_backward]
+
+class _tanhshrink(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+tanhshrink: Final[_tanhshrink]
+
+class _tanhshrink_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+tanhshrink_backward: Final[_tanhshrink_backward]
+
+class _threshold(Operation):
+    def __call__(self, x: Operand, threshold: float = 0.0, value: float = 0.0) -> Tensor: ...
+
+threshold: Final[_threshold]
+
+class _threshold_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, x: ArrayLike, threshold: float = 0.0, value: float = 0.0
+    ) -> Tensor: ...
+
+threshold_backward: Final[_threshold_backward]
+
+class _glu(Operation):
+    def __call__(self, x: Operand, axis: int = -1) -> Tensor: ...
+
+glu: Final[_glu]
+
+class _glu_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike, axis: int = -1) -> Tensor: ...
+
+glu_backward: Final[_glu_backward]
+
 class _softmax(Operation):
     def __call__(self, x: Operand, axis: int = -1) -> Tensor: ...
 
@@ -1249,6 +1765,34 @@ class _conv2d_backward(BackwardOperation):
 
 conv2d_backward: Final[_conv2d_backward]
 
+class _conv3d(Operation):
+    def __call__(
+        self, x: Operand, weight: Operand, bias: Operand | None = None, stride: int | Sequence[int] | None = 1, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1
+    ) -> Tensor: ...
+
+conv3d: Final[_conv3d]
+
+class _conv3d_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, x: ArrayLike, weight: ArrayLike, stride: int | Sequence[int] | None = 1, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1
+    ) -> tuple[Tensor, ...]: ...
+
+conv3d_backward: Final[_conv3d_backward]
+
+class _conv_transpose1d(Operation):
+    def __call__(
+        self, x: Operand, weight: Operand, bias: Operand | None = None, stride: int | Sequence[int] | None = 1, padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1
+    ) -> Tensor: ...
+
+conv_transpose1d: Final[_conv_transpose1d]
+
+class _conv_transpose1d_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, x: ArrayLike, weight: ArrayLike, stride: int | Sequence[int] | None = 1, padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1
+    ) -> tuple[Tensor, ...]: ...
+
+conv_transpose1d_backward: Final[_conv_transpose1d_backward]
+
 class _conv_transpose2d(Operation):
     def __call__(
         self, x: Operand, weight: Operand, bias: Operand | None = None, stride: int | Sequence[int] | None = 1, padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1
@@ -1263,33 +1807,181 @@ class _conv_transpose2d_backward(BackwardOperation):
 
 conv_transpose2d_backward: Final[_conv_transpose2d_backward]
 
+class _conv_transpose3d(Operation):
+    def __call__(
+        self, x: Operand, weight: Operand, bias: Operand | None = None, stride: int | Sequence[int] | None = 1, padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1
+    ) -> Tensor: ...
+
+conv_transpose3d: Final[_conv_transpose3d]
+
+class _conv_transpose3d_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, x: ArrayLike, weight: ArrayLike, stride: int | Sequence[int] | None = 1, padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1
+    ) -> tuple[Tensor, ...]: ...
+
+conv_transpose3d_backward: Final[_conv_transpose3d_backward]
+
+class _unfold(Operation):
+    def __call__(
+        self, x: Operand, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, stride: int | Sequence[int] | None = 1
+    ) -> Tensor: ...
+
+unfold: Final[_unfold]
+
+class _unfold_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, input_shape: Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, stride: int | Sequence[int] | None = 1
+    ) -> Tensor: ...
+
+unfold_backward: Final[_unfold_backward]
+
+class _fold(Operation):
+    def __call__(
+        self, x: Operand, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, stride: int | Sequence[int] | None = 1
+    ) -> Tensor: ...
+
+fold: Final[_fold]
+
+class _fold_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, input_shape: Sequence[int], output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, stride: int | Sequence[int] | None = 1
+    ) -> Tensor: ...
+
+fold_backward: Final[_fold_backward]
+
+class _interpolate(Operation):
+    def __call__(
+        self, x: Operand, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, mode: str | None = None, align_corners: bool = False
+    ) -> Tensor: ...
+
+interpolate: Final[_interpolate]
+
+class _interpolate_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, input_shape: Sequence[int], size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, mode: str | None = None, align_corners: bool = False
+    ) -> Tensor: ...
+
+interpolate_backward: Final[_interpolate_backward]
+
+class _maxpool1d(Operation):
+    def __call__(
+        self, x: Operand, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False
+    ) -> Tensor: ...
+
+maxpool1d: Final[_maxpool1d]
+
+class _maxpool1d_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, indices: ArrayLike, input_shape: Sequence[int], kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False
+    ) -> Tensor: ...
+
+maxpool1d_backward: Final[_maxpool1d_backward]
+
 class _maxpool2d(Operation):
     def __call__(
-        self, x: Operand, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0
+        self, x: Operand, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False
     ) -> Tensor: ...
 
 maxpool2d: Final[_maxpool2d]
 
 class _maxpool2d_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, indices: ArrayLike, input_shape: Sequence[int], kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0
+        self, grad_output: ArrayLike, indices: ArrayLike, input_shape: Sequence[int], kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False
     ) -> Tensor: ...
 
 maxpool2d_backward: Final[_maxpool2d_backward]
 
+class _maxpool3d(Operation):
+    def __call__(
+        self, x: Operand, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False
+    ) -> Tensor: ...
+
+maxpool3d: Final[_maxpool3d]
+
+class _maxpool3d_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, indices: ArrayLike, input_shape: Sequence[int], kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False
+    ) -> Tensor: ...
+
+maxpool3d_backward: Final[_maxpool3d_backward]
+
+class _adaptive_maxpool1d(Operation):
+    def __call__(self, x: Operand, output_size: int | Sequence[int]) -> Tensor: ...
+
+adaptive_maxpool1d: Final[_adaptive_maxpool1d]
+
+class _adaptive_maxpool1d_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, indices: ArrayLike, input_shape: Sequence[int], output_size: int | Sequence[int]
+    ) -> Tensor: ...
+
+adaptive_maxpool1d_backward: Final[_adaptive_maxpool1d_backward]
+
+class _adaptive_maxpool2d(Operation):
+    def __call__(self, x: Operand, output_size: int | Sequence[int]) -> Tensor: ...
+
+adaptive_maxpool2d: Final[_adaptive_maxpool2d]
+
+class _adaptive_maxpool2d_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, indices: ArrayLike, input_shape: Sequence[int], output_size: int | Sequence[int]
+    ) -> Tensor: ...
+
+adaptive_maxpool2d_backward: Final[_adaptive_maxpool2d_backward]
+
+class _adaptive_maxpool3d(Operation):
+    def __call__(self, x: Operand, output_size: int | Sequence[int]) -> Tensor: ...
+
+adaptive_maxpool3d: Final[_adaptive_maxpool3d]
+
+class _adaptive_maxpool3d_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, indices: ArrayLike, input_shape: Sequence[int], output_size: int | Sequence[int]
+    ) -> Tensor: ...
+
+adaptive_maxpool3d_backward: Final[_adaptive_maxpool3d_backward]
+
+class _avgpool1d(Operation):
+    def __call__(
+        self, x: Operand, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None
+    ) -> Tensor: ...
+
+avgpool1d: Final[_avgpool1d]
+
+class _avgpool1d_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, input_shape: Sequence[int], kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None
+    ) -> Tensor: ...
+
+avgpool1d_backward: Final[_avgpool1d_backward]
+
 class _avgpool2d(Operation):
     def __call__(
-        self, x: Operand, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0
+        self, x: Operand, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None
     ) -> Tensor: ...
 
 avgpool2d: Final[_avgpool2d]
 
 class _avgpool2d_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, input_shape: Sequence[int], kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0
+        self, grad_output: ArrayLike, input_shape: Sequence[int], kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None
     ) -> Tensor: ...
 
 avgpool2d_backward: Final[_avgpool2d_backward]
+
+class _avgpool3d(Operation):
+    def __call__(
+        self, x: Operand, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None
+    ) -> Tensor: ...
+
+avgpool3d: Final[_avgpool3d]
+
+class _avgpool3d_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, input_shape: Sequence[int], kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None
+    ) -> Tensor: ...
+
+avgpool3d_backward: Final[_avgpool3d_backward]
 
 class _global_avgpool2d(Operation):
     def __call__(self, x: Operand) -> Tensor: ...
@@ -1475,45 +2167,59 @@ huber_loss_backward: Final[_huber_loss_backward]
 
 class _binary_cross_entropy(Operation):
     def __call__(
-        self, predictions: Operand, targets: Operand, reduction: Literal["none", "mean", "sum"] = "mean"
+        self, predictions: Operand, targets: Operand, weight: Operand | None = None, reduction: Literal["none", "mean", "sum"] = "mean"
     ) -> Tensor: ...
 
 binary_cross_entropy: Final[_binary_cross_entropy]
 
 class _binary_cross_entropy_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, predictions: ArrayLike, targets: ArrayLike, reduction: Literal["none", "mean", "sum"] = "mean"
+        self, grad_output: ArrayLike, predictions: ArrayLike, targets: ArrayLike, weight: ArrayLike | None = None, reduction: Literal["none", "mean", "sum"] = "mean"
     ) -> tuple[Tensor, ...]: ...
 
 binary_cross_entropy_backward: Final[_binary_cross_entropy_backward]
 
 class _binary_cross_entropy_with_logits(Operation):
     def __call__(
-        self, logits: Operand, targets: Operand, reduction: Literal["none", "mean", "sum"] = "mean"
+        self, logits: Operand, targets: Operand, weight: Operand | None = None, pos_weight: Operand | None = None, reduction: Literal["none", "mean", "sum"] = "mean"
     ) -> Tensor: ...
 
 binary_cross_entropy_with_logits: Final[_binary_cross_entropy_with_logits]
 
 class _binary_cross_entropy_with_logits_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, logits: ArrayLike, targets: ArrayLike, reduction: Literal["none", "mean", "sum"] = "mean"
+        self, grad_output: ArrayLike, logits: ArrayLike, targets: ArrayLike, weight: ArrayLike | None = None, pos_weight: ArrayLike | None = None, reduction: Literal["none", "mean", "sum"] = "mean"
     ) -> tuple[Tensor, ...]: ...
 
 binary_cross_entropy_with_logits_backward: Final[_binary_cross_entropy_with_logits_backward]
 
 class _cross_entropy(Operation):
     def __call__(
-        self, logits: Operand, targets: Operand, label_smoothing: float = 0.0, reduction: Literal["none", "mean", "sum"] = "mean"
+        self, logits: Operand, targets: Operand, weight: Operand | None = None, ignore_index: int | None = None, label_smoothing: float = 0.0, reduction: Literal["none", "mean", "sum"] = "mean"
     ) -> Tensor: ...
 
 cross_entropy: Final[_cross_entropy]
 
 class _cross_entropy_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, logits: ArrayLike, targets: ArrayLike, label_smoothing: float = 0.0, reduction: Literal["none", "mean", "sum"] = "mean"
+        self, grad_output: ArrayLike, logits: ArrayLike, targets: ArrayLike, weight: ArrayLike | None = None, ignore_index: int | None = None, label_smoothing: float = 0.0, reduction: Literal["none", "mean", "sum"] = "mean"
     ) -> tuple[Tensor, ...]: ...
 
 cross_entropy_backward: Final[_cross_entropy_backward]
+
+class _nll_loss(Operation):
+    def __call__(
+        self, log_probabilities: Operand, targets: Operand, weight: Operand | None = None, ignore_index: int | None = None, reduction: Literal["none", "mean", "sum"] = "mean"
+    ) -> Tensor: ...
+
+nll_loss: Final[_nll_loss]
+
+class _nll_loss_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, targets: ArrayLike, weight: ArrayLike | None = None, log_probabilities_shape: Sequence[int] | None = None, ignore_index: int | None = None, reduction: Literal["none", "mean", "sum"] = "mean"
+    ) -> Tensor: ...
+
+nll_loss_backward: Final[_nll_loss_backward]
 
 class _hinge_loss(Operation):
     def __call__(
@@ -1545,14 +2251,56 @@ focal_loss_backward: Final[_focal_loss_backward]
 
 class _kl_divergence(Operation):
     def __call__(
-        self, log_predictions: Operand, targets: Operand, reduction: Literal["none", "mean", "sum"] = "mean"
+        self, log_predictions: Operand, targets: Operand, log_target: bool = False, reduction: Literal["none", "mean", "sum"] = "mean"
     ) -> Tensor: ...
 
 kl_divergence: Final[_kl_divergence]
 
 class _kl_divergence_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, log_predictions: ArrayLike, targets: ArrayLike, reduction: Literal["none", "mean", "sum"] = "mean"
+        self, grad_output: ArrayLike, log_predictions: ArrayLike, targets: ArrayLike, log_target: bool = False, reduction: Literal["none", "mean", "sum"] = "mean"
     ) -> tuple[Tensor, ...]: ...
 
 kl_divergence_backward: Final[_kl_divergence_backward]
+
+class _gaussian_nll_loss(Operation):
+    def __call__(
+        self, predictions: Operand, targets: Operand, var: Operand, full: bool = False, eps: float = 1e-06, reduction: Literal["none", "mean", "sum"] = "mean"
+    ) -> Tensor: ...
+
+gaussian_nll_loss: Final[_gaussian_nll_loss]
+
+class _gaussian_nll_loss_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, predictions: ArrayLike, targets: ArrayLike, var: ArrayLike, full: bool = False, eps: float = 1e-06, reduction: Literal["none", "mean", "sum"] = "mean"
+    ) -> tuple[Tensor, ...]: ...
+
+gaussian_nll_loss_backward: Final[_gaussian_nll_loss_backward]
+
+class _poisson_nll_loss(Operation):
+    def __call__(
+        self, predictions: Operand, targets: Operand, log_input: bool = True, full: bool = False, eps: float = 1e-08, reduction: Literal["none", "mean", "sum"] = "mean"
+    ) -> Tensor: ...
+
+poisson_nll_loss: Final[_poisson_nll_loss]
+
+class _poisson_nll_loss_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, predictions: ArrayLike, targets: ArrayLike, log_input: bool = True, full: bool = False, eps: float = 1e-08, reduction: Literal["none", "mean", "sum"] = "mean"
+    ) -> tuple[Tensor, ...]: ...
+
+poisson_nll_loss_backward: Final[_poisson_nll_loss_backward]
+
+class _margin_ranking_loss(Operation):
+    def __call__(
+        self, first: Operand, second: Operand, targets: Operand, margin: float = 0.0, reduction: Literal["none", "mean", "sum"] = "mean"
+    ) -> Tensor: ...
+
+margin_ranking_loss: Final[_margin_ranking_loss]
+
+class _margin_ranking_loss_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, first: ArrayLike, second: ArrayLike, targets: ArrayLike, margin: float = 0.0, reduction: Literal["none", "mean", "sum"] = "mean"
+    ) -> tuple[Tensor, ...]: ...
+
+margin_ranking_loss_backward: Final[_margin_ranking_loss_backward]

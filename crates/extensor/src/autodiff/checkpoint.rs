@@ -1,6 +1,6 @@
 //! Time for memory: calls that are computed again when their gradient is needed.
 
-use super::custom::{Function, leaf_tensors, refill, wrap_call};
+use super::custom::{Function, batched, examples, leaf_tensors, refill, unbatched, wrap_call};
 use super::transform::vjp;
 use super::tree::{Tree, leaves};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
@@ -29,18 +29,28 @@ use std::sync::Arc;
 pub fn checkpoint<A, B, F>(f: F, args: &A) -> Result<B>
 where
     A: Tree + Send + Sync + 'static,
-    B: Tree,
+    B: Tree + 'static,
     F: Fn(&A) -> Result<B> + Send + Sync + 'static,
 {
-    at_levels(&Arc::new(f), args)
+    let f: Arc<Whole<A, B>> = Arc::new(f);
+    at_levels(&f, args)
 }
 
-fn at_levels<A, B, F>(f: &Arc<F>, args: &A) -> Result<B>
+/// A function whose calls are computed again.
+type Whole<A, B> = dyn Fn(&A) -> Result<B> + Send + Sync;
+
+fn at_levels<A, B>(f: &Arc<Whole<A, B>>, args: &A) -> Result<B>
 where
     A: Tree + Send + Sync + 'static,
-    B: Tree,
-    F: Fn(&A) -> Result<B> + Send + Sync + 'static,
+    B: Tree + 'static,
 {
+    // At a level of `vmap` it is the function of a batch that is computed again, one level down.
+    if let Some((level, size)) = examples(args) {
+        let each = f.clone();
+        let f: Arc<Whole<A, B>> =
+            Arc::new(move |args| batched(&each(&unbatched(args, level)?)?, level, size));
+        return unbatched(&at_levels(&f, &batched(args, level, size)?)?, level);
+    }
     wrap_call(
         args,
         |args| f(args),

@@ -1,7 +1,9 @@
 //! Functions whose derivatives the user defines.
 
+use super::batch;
 use super::trace::{Mark, note, unwrap};
 use super::tree::{Path, Tree, leaves, map};
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs, apply};
 use crate::ops::record::{Class, Input, Needs, Record};
 use crate::{Error, Result, Tensor};
@@ -27,6 +29,32 @@ pub(super) fn refill<T: Tree>(outline: &T, list: &[Tensor]) -> Result<T> {
             expected: format!("a tensor for {path}"),
             got: "fewer".into(),
         })
+    })
+}
+
+/// The level of `vmap` that is the highest among a tree's leaves, and how many examples there are.
+pub(super) fn examples<A: Tree>(args: &A) -> Option<(u64, usize)> {
+    let list = leaves(args);
+    let top = list.iter().filter_map(|x| x.traced()).max_by_key(|traced| traced.level)?;
+    top.is_batch().then(|| (top.level, batch::size(&list, top.level)))
+}
+
+/// The tree with an axis of examples first in every leaf.
+pub(super) fn batched<A: Tree>(args: &A, level: u64, size: usize) -> Result<A> {
+    map(args, |x| batch::whole(x, level, size))
+}
+
+/// The tree whose leaves stand for the examples that are these leaves' first axis.
+pub(super) fn unbatched<A: Tree>(args: &A, level: u64) -> Result<A> {
+    map(args, |x| Ok(batch::example(level, x.clone())))
+}
+
+/// A function of leaves, of leaves that have an axis of examples first, and so its results.
+fn at_examples(f: &Function, at: &Batch<'_>) -> Function {
+    let (f, level, size) = (f.clone(), at.level, at.size);
+    Arc::new(move |list: &[Tensor]| {
+        let list: Vec<Tensor> = list.iter().map(|x| batch::example(level, x.clone())).collect();
+        f(&list)?.iter().map(|y| batch::whole(y, level, size)).collect()
     })
 }
 
@@ -82,38 +110,67 @@ pub fn custom_vjp<A, B, S>(
     backward: impl Fn(&S, &B) -> Result<A> + Send + Sync + 'static,
 ) -> impl Fn(&A) -> Result<B>
 where
-    A: Tree,
+    A: Tree + 'static,
     B: Tree + Send + 'static,
     S: Tree + Send + Sync + 'static,
 {
-    let backward = Arc::new(backward);
-    move |args: &A| {
-        wrap_call(
-            args,
-            |args| {
-                // No level is left, or one of forward mode.
-                if leaves(args).iter().any(|x| x.is_traced()) {
-                    return Err(Error::NotDifferentiable {
-                        op: "custom_vjp",
-                        argument: "the arguments".into(),
-                        reason: "it has no rule for forward mode; custom_jvp serves both",
-                    });
-                }
-                Ok(forward(args)?.0)
-            },
-            |values| {
-                let (outputs, saved) = forward(values)?;
-                let (outline, backward) = (Mutex::new(outline_of(&outputs)?), backward.clone());
-                let pull = move |grads: &[Tensor]| {
-                    let outline = outline.lock().unwrap_or_else(|e| e.into_inner());
-                    let grads = backward(&saved, &refill(&*outline, grads)?)?;
-                    Ok(leaf_tensors(&grads))
-                };
-                let op = CustomVjp { pull: Arc::new(pull), args: leaves(args).len() };
-                Ok((outputs, Box::new(op)))
-            },
-        )
+    let forward: Rule<A, (B, S)> = Arc::new(forward);
+    let backward: PullRule<A, B, S> = Arc::new(backward);
+    move |args: &A| custom_at(&forward, &backward, args)
+}
+
+type Rule<A, B> = Arc<dyn Fn(&A) -> Result<B> + Send + Sync>;
+type PullRule<A, B, S> = Arc<dyn Fn(&S, &B) -> Result<A> + Send + Sync>;
+
+/// Calls a function with its own rule at the highest level among its arguments.
+fn custom_at<A, B, S>(
+    forward: &Rule<A, (B, S)>,
+    backward: &PullRule<A, B, S>,
+    args: &A,
+) -> Result<B>
+where
+    A: Tree + 'static,
+    B: Tree + Send + 'static,
+    S: Tree + Send + Sync + 'static,
+{
+    // At a level of `vmap` the functions are called with examples, and are those of a batch below.
+    if let Some((level, size)) = examples(args) {
+        let (f, pull) = (forward.clone(), backward.clone());
+        let forward: Rule<A, (B, S)> = Arc::new(move |args| {
+            let (outputs, saved) = f(&unbatched(args, level)?)?;
+            Ok((batched(&outputs, level, size)?, batched(&saved, level, size)?))
+        });
+        let backward: PullRule<A, B, S> = Arc::new(move |saved, grads| {
+            batched(&pull(&unbatched(saved, level)?, &unbatched(grads, level)?)?, level, size)
+        });
+        let outputs = custom_at(&forward, &backward, &batched(args, level, size)?)?;
+        return unbatched(&outputs, level);
     }
+    wrap_call(
+        args,
+        |args| {
+            // No level is left, or one of forward mode.
+            if leaves(args).iter().any(|x| x.is_traced()) {
+                return Err(Error::NotDifferentiable {
+                    op: "custom_vjp",
+                    argument: "the arguments".into(),
+                    reason: "it has no rule for forward mode; custom_jvp serves both",
+                });
+            }
+            Ok(forward(args)?.0)
+        },
+        |values| {
+            let (outputs, saved) = forward(values)?;
+            let (outline, backward) = (Mutex::new(outline_of(&outputs)?), backward.clone());
+            let pull = move |grads: &[Tensor]| {
+                let outline = outline.lock().unwrap_or_else(|e| e.into_inner());
+                let grads = backward(&saved, &refill(&*outline, grads)?)?;
+                Ok(leaf_tensors(&grads))
+            };
+            let op = CustomVjp { pull: Arc::new(pull), args: leaves(args).len() };
+            Ok((outputs, Box::new(op)))
+        },
+    )
 }
 
 fn outline_of<T: Tree>(tree: &T) -> Result<T> {
@@ -275,5 +332,9 @@ impl Operation for CustomJvp {
             });
         }
         Ok((self.along)(&list)?.into())
+    }
+    fn batch(&self, at: &Batch<'_>) -> Batched {
+        let (call, along) = (at_examples(&self.call, at), at_examples(&self.along, at));
+        at.whole(CustomJvp { call, along })
     }
 }

@@ -19,7 +19,8 @@ use std::sync::Arc;
 /// any number of times.
 pub(crate) fn formula(program: Program, inputs: &[&Tensor], spec: Spec) -> Result<Tensor> {
     let read = variables(&program);
-    let constant = [inputs[0].primal()];
+    let constant = inputs[0].primal();
+    let constant = [&*constant];
     let (program, inputs) = match read.len() {
         0 => (reading(&program, &[0]), SmallVec::<[&Tensor; 4]>::from_slice(&constant)),
         n if n == inputs.len() => (program, inputs.iter().copied().collect()),

@@ -9,6 +9,7 @@
 //!
 //! This module must not know any particular operation: derivatives come from operations' own rules.
 
+mod batch;
 mod checkpoint;
 mod curvature;
 mod custom;
@@ -18,7 +19,9 @@ mod pull;
 mod trace;
 mod transform;
 mod tree;
+mod vmap;
 
+pub(crate) use batch::example;
 pub use checkpoint::*;
 pub use curvature::*;
 pub use custom::{custom_jvp, custom_vjp};
@@ -28,3 +31,4 @@ pub(crate) use pull::backward;
 pub(crate) use trace::{Traced, apply};
 pub use transform::*;
 pub use tree::*;
+pub use vmap::*;

@@ -5,8 +5,10 @@
 //! gradient of something linear is linear too, and [`Pull`] is it as an operation; that of a
 //! [`Class::General`] is the transpose of its forward derivative, which is made of operations.
 
+use super::batch;
 use super::node::{Node, Walk};
 use super::trace::{Mark, Traced, new_level, unwrap};
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of_call, forward_derivative};
 use crate::ops::record::{Class, Input, Needs, Record};
@@ -16,6 +18,11 @@ use smallvec::{SmallVec, smallvec};
 /// A backward rule where the gradients, the inputs or the outputs are traced.
 #[cold]
 pub(crate) fn backward(op: &dyn Operation, call: &Backward<'_>) -> Result<Grads> {
+    let all = || call.grads.iter().chain(call.inputs).chain(call.outputs);
+    let top = all().filter_map(|x| x.traced()).max_by_key(|traced| traced.level);
+    if let Some(top) = top.filter(|top| top.is_batch()) {
+        return batch::backward(op, top.level, call);
+    }
     match op.record().class {
         Class::Elementwise | Class::Reduction | Class::Composite | Class::Constant => {
             op.backward(call)
@@ -145,6 +152,9 @@ impl Operation for Pull {
             found[self.grads + j] = Some(ops::subtract(&there, &origin)?);
         }
         Ok(found)
+    }
+    fn batch(&self, _: &Batch<'_>) -> Batched {
+        Batched::Itself
     }
 }
 

@@ -1,10 +1,12 @@
 //! Traced tensors, and what an operation on them does.
 
+use super::batch;
 use super::node::{Argument, Call, Node, Parent, Saved};
 use crate::ops::operation::{self, Operation, Outputs, forward_derivative, input_name};
 use crate::ops::record::{Class, Needs};
 use crate::{Error, Result, Tensor};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +24,31 @@ pub(crate) enum Mark {
     Reverse { node: Arc<Node>, output: usize },
     /// In forward mode: its tangent.
     Forward { tangent: Tensor },
+    /// Under `vmap`: the value's first axis are the examples, any of which the tensor stands for.
+    Batch,
+}
+
+impl Traced {
+    /// Whether the tensor stands for the examples of a batch.
+    #[inline]
+    pub(crate) fn is_batch(&self) -> bool {
+        matches!(self.mark, Mark::Batch)
+    }
+
+    /// The tensor `x`, which this is, without what differentiation knows of it.
+    #[cold]
+    pub(crate) fn primal<'a>(&'a self, x: &'a Tensor) -> Cow<'a, Tensor> {
+        match (&self.mark, self.value.primal()) {
+            (Mark::Batch, Cow::Borrowed(same)) if std::ptr::eq(same, &self.value) => {
+                Cow::Borrowed(x)
+            }
+            (Mark::Batch, value) => {
+                let (level, value) = (self.level, value.into_owned());
+                Cow::Owned(Tensor::from_traced(Traced { level, value, mark: Mark::Batch }))
+            }
+            (_, value) => value,
+        }
+    }
 }
 
 /// A new level, above all that exist: a call that begins later is inside, or has nothing to do with
@@ -50,6 +77,9 @@ pub(crate) fn apply(op: &dyn Operation, inputs: &[&Tensor]) -> Result<Outputs> {
         let (value, mark) = unwrap(x, level);
         values.push(value);
         marks.push(mark);
+    }
+    if marks.iter().flatten().any(|mark| matches!(mark, Mark::Batch)) {
+        return batch::apply(op, level, inputs);
     }
     let outputs = operation::apply(op, &values)?;
     let record = op.record();

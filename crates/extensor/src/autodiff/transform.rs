@@ -455,5 +455,5 @@ pub fn hessian(f: impl Fn(&Tensor) -> Result<Tensor>, x: &Tensor) -> Result<Tens
 /// # Ok::<(), extensor::Error>(())
 /// ```
 pub fn stop_gradient(x: &Tensor) -> Tensor {
-    x.primal().clone()
+    x.primal().into_owned()
 }

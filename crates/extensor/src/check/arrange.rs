@@ -100,5 +100,5 @@ pub fn repeated(x: &Tensor) -> Option<Tensor> {
     let axis = x.shape().iter().position(|&size| size > 1)?;
     let mut layout = x.layout().clone();
     layout.strides[axis] = 0;
-    Some(x.primal().with_layout(layout))
+    Some(x.bare().with_layout(layout))
 }

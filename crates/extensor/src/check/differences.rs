@@ -260,10 +260,11 @@ impl<'a> Subject<'a> {
         let (mut rise_before, mut steeper) = (f64::NAN, 0);
         for h in [eps, eps / 8.0, eps / 64.0].map(|h| h * unit) {
             let found = sides(h)?;
-            // A jump with the mean in its middle, as of the sign at 0, has equal sides: that they
-            // grow as fast as the step falls tells it from a slope.
+            // A jump with the mean in its middle, as of the sign at 0, has equal sides, and so has a
+            // vertical tangent, as of the cube root at 0: that they grow as the step falls, by 8 and by 4
+            // of its 8, tells them from a slope.
             let rise = (found.right + found.left).abs();
-            steeper += usize::from(rise > 6.0 * rise_before);
+            steeper += usize::from(rise > 3.0 * rise_before);
             if steeper == 2 && rise * h > SMALLEST_JUMP * self.magnitude() {
                 return Ok(Some(found));
             }

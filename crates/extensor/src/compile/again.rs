@@ -223,7 +223,7 @@ fn is_quick(instruction: &Instruction) -> bool {
                 | Binary::Minimum
                 | Binary::NanOr
         ),
-        Instruction::PowerTimes(..) => false,
+        Instruction::PowerTimes(..) | Instruction::Polygamma(..) => false,
         _ => true,
     }
 }

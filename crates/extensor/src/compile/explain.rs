@@ -137,8 +137,11 @@ pub(super) fn what(kind: &Kind<'_>) -> String {
         Kind::Scan(x) => format!("{x:?}"),
         Kind::Update => "an optimiser's step".into(),
         Kind::Product(x) => format!("{x:?}"),
+        Kind::Linalg(x) => format!("{x:?}"),
         Kind::Convolution(x) => format!("{x:?}"),
         Kind::Pool(x) => format!("{x:?}"),
+        Kind::Unfold(x) => format!("{x:?}"),
+        Kind::Resample(x) => format!("{x:?}"),
         Kind::Rows(x) => format!("{x:?}"),
         Kind::Normalize(x) => format!("{x:?}"),
         Kind::NormalizeGradient(x) => format!("{x:?}"),
@@ -195,6 +198,7 @@ fn texts(instructions: &[Instruction], results: &[usize]) -> Vec<String> {
             Instruction::PowerTimes(x, n, q, m) => {
                 format!("{}·{}^({} - {m})", t(q), t(x), t(n))
             }
+            Instruction::Polygamma(a, n) => format!("polygamma({n}, {})", t(a)),
             Instruction::Like(a, _) => t(a).to_string(),
             Instruction::Round(to, a) => format!("{}({})", format!("{to:?}").to_lowercase(), t(a)),
         };

@@ -3,9 +3,9 @@
 
 use super::copy::copy_into;
 use super::{Call, Input, Kernel, Kind};
-use crate::tensor::{match_bits, unravel};
+use crate::tensor::{match_bits, match_int, unravel};
 use crate::{DType, Error, Result};
-use extensor_kernels::index::{add_lanes, add_rows, first_outside, gather, take};
+use extensor_kernels::index::{add_rows, first_outside, gather, put_lanes, take};
 use extensor_kernels::native::Native;
 use extensor_kernels::par::parallel_chunks;
 use smallvec::SmallVec;
@@ -30,6 +30,21 @@ pub(crate) enum Indexing {
     /// `source` added at its position along the last axis, which errors call `axis`. Along the other
     /// axes the positions may end before `x` does.
     AddLanes { axis: usize },
+    /// The same where elements are not added.
+    PutLanes { axis: usize, put: Put },
+}
+
+/// What becomes of an element and one that is put in its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Put {
+    /// It goes.
+    Last,
+    /// Their product; of types that are multiplied as they are.
+    Product,
+    /// The larger one, NaN if either is; not of 16-bit floats.
+    Largest,
+    /// The smaller one.
+    Smallest,
 }
 
 impl Kernel for Indexing {
@@ -61,6 +76,41 @@ impl Kernel for Indexing {
                 // A sum that wraps around has the same bits for signed and unsigned.
                 _ => match_bits!(dtype, T => self.add::<Wrapping<T>>(&mut call)?),
             },
+            Indexing::PutLanes { axis, put: Put::Last } => {
+                match_bits!(dtype, T => lanes::<T>(axis, &mut call, |to, new| *to = new)?);
+            }
+            Indexing::PutLanes { axis, put: Put::Product } => match dtype {
+                DType::F32 => lanes::<f32>(axis, &mut call, |to, new| *to *= new)?,
+                DType::F64 => lanes::<f64>(axis, &mut call, |to, new| *to *= new)?,
+                DType::F16 | DType::BF16 => {
+                    return call.wrong("x", "a type that multiplies as it is", dtype);
+                }
+                _ => match_bits!(dtype, T => {
+                    lanes::<Wrapping<T>>(axis, &mut call, |to, new| *to *= new)?;
+                }),
+            },
+            Indexing::PutLanes { axis, put } => {
+                let largest = matches!(put, Put::Largest);
+                // What is NaN stays so: no comparison with it is true.
+                macro_rules! extreme {
+                    ($t:ty, $nan:expr) => {{
+                        let nan = $nan;
+                        let before = |a: $t, b: $t| if largest { a > b } else { a < b };
+                        lanes::<$t>(axis, &mut call, |to, new| {
+                            if before(new, *to) || nan(new) {
+                                *to = new;
+                            }
+                        })?
+                    }};
+                }
+                match dtype {
+                    DType::F32 => extreme!(f32, f32::is_nan),
+                    DType::F64 => extreme!(f64, f64::is_nan),
+                    _ => match_int!(dtype, T => extreme!(T, |_: T| false), else {
+                        return call.wrong("x", "a type that is compared as it is", dtype);
+                    }),
+                }
+            }
         }
         Ok(())
     }
@@ -86,24 +136,38 @@ impl Indexing {
             add_rows(out, [size, inner], list, source.row_major());
         }
         if let Indexing::AddLanes { axis } = self {
-            let last = shape.len() - 1;
-            let size = shape[last];
-            let list = positions(op, &index, axis, size)?;
-            let out = call.out::<T>();
-            copy_into(out, shape, &start, x.view());
-            let (lanes, listed) = (&shape[..last], &index.shape()[..last]);
-            let lane = |number: usize| {
-                if lanes == listed {
-                    return Some(number);
-                }
-                let at = unravel(number, lanes);
-                let mut pairs = at.iter().zip(listed.iter());
-                pairs.try_fold(0, |sum, (&i, &size)| (i < size).then_some(sum * size + i))
-            };
-            add_lanes(out, [size, index.shape()[last]], list, source.row_major(), lane);
+            lanes::<T>(axis, call, |to, new| *to += new)?;
         }
         Ok(())
     }
+}
+
+/// `x`, with each element of a `source` put at its position along the last axis, which errors call
+/// `axis`.
+fn lanes<T: Native>(
+    axis: usize,
+    call: &mut Call<'_, '_>,
+    put: impl Fn(&mut T, T) + Sync,
+) -> Result<()> {
+    let (x, index, source) = (call.inputs[0], call.inputs[1], call.inputs[2]);
+    let (op, shape) = (call.op, x.shape());
+    let last = shape.len() - 1;
+    let size = shape[last];
+    let list = positions(op, &index, axis, size)?;
+    let start: SmallVec<[usize; 6]> = SmallVec::from_elem(0, shape.len());
+    let out = call.out::<T>();
+    copy_into(out, shape, &start, x.view());
+    let (kept, listed) = (&shape[..last], &index.shape()[..last]);
+    let lane = |number: usize| {
+        if kept == listed {
+            return Some(number);
+        }
+        let at = unravel(number, kept);
+        let mut pairs = at.iter().zip(listed.iter());
+        pairs.try_fold(0, |sum, (&i, &size)| (i < size).then_some(sum * size + i))
+    };
+    put_lanes(out, [size, index.shape()[last]], list, source.row_major(), lane, put);
+    Ok(())
 }
 
 /// The positions in row-major order, or an error if one of them is not in `0..size`.

@@ -15,14 +15,17 @@ pub(crate) mod convolve;
 pub(crate) mod copy;
 pub(crate) mod fused;
 pub(crate) mod index;
+pub(crate) mod linalg;
 pub(crate) mod map;
 pub(crate) mod normalize;
 pub(crate) mod pool;
 pub(crate) mod product;
 pub(crate) mod random;
 pub(crate) mod reduce;
+pub(crate) mod resample;
 pub(crate) mod rows;
 pub(crate) mod sort;
+pub(crate) mod unfold;
 pub(crate) mod update;
 
 pub(crate) use call::{Call, Input, Output};
@@ -71,10 +74,16 @@ pub(crate) enum Kind<'a> {
     Update,
     /// Products of matrices.
     Product(&'a product::Product),
+    /// Decompositions of matrices, and what is solved with them.
+    Linalg(&'a linalg::Linalg),
     /// Convolutions and their gradients.
     Convolution(&'a convolve::Convolution),
     /// Windows without weights.
     Pool(&'a pool::Pool),
+    /// Windows side by side, or added up.
+    Unfold(&'a unfold::Unfolding),
+    /// Planes brought to another size.
+    Resample(&'a resample::Resample),
     /// Softmax and its kin.
     Rows(&'a rows::Rows),
     /// A normalisation by groups' own statistics.

@@ -193,9 +193,11 @@ pub(crate) enum Scan {
     Sums { axis: usize, reverse: bool },
     /// Products.
     Products { axis: usize },
+    /// Logarithms of sums of exponentials; floats only.
+    LogSums { axis: usize },
     /// `y[i] = b[i] + a[i]·y[i − 1]` of `a` and `b` in row-major order, from the end if `reverse`;
-    /// `f32` and `f64` only.
-    Recurrence { axis: usize, reverse: bool },
+    /// with `cut` nothing comes of what is before an `a` of 0. `f32` and `f64` only.
+    Recurrence { axis: usize, reverse: bool, cut: bool },
 }
 
 impl Kernel for Scan {
@@ -219,13 +221,17 @@ impl Kernel for Scan {
                 scan!(|out| reduce::cumsum(x.view(), axis, reverse, out))
             }
             Scan::Products { axis } => scan!(|out| reduce::cumprod(x.view(), axis, out)),
-            Scan::Recurrence { axis, reverse } => {
+            Scan::LogSums { axis } => match_float!(dtype, T => {
+                reduce::logcumsumexp(x.view(), axis, call.out::<T>());
+                Ok(())
+            }, else call.wrong("x", "a float type", dtype)),
+            Scan::Recurrence { axis, reverse, cut } => {
                 let (b, shape) = (call.inputs[1], x.shape());
                 let sizes = [shape[axis], shape[axis + 1..].iter().product()];
                 macro_rules! run {
                     ($t:ty) => {{
                         let (a, b) = (x.row_major::<$t>(), b.row_major());
-                        reduce::recurrence(a, b, sizes, reverse, call.out::<$t>());
+                        reduce::recurrence(a, b, sizes, [reverse, cut], call.out::<$t>());
                         Ok(())
                     }};
                 }

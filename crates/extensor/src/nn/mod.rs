@@ -39,13 +39,14 @@ mod summary;
 
 pub use attention::MultiHeadAttention;
 pub use builder::Builder;
-pub use conv::{Conv1d, Conv2d, ConvTranspose2d};
+pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use linear::{Embedding, Linear};
 pub use module::Module;
 pub use norm::{BatchNorm2d, GroupNorm, LayerNorm, RMSNorm};
 pub use sequential::{Layer, Sequential};
 pub use simple::{
-    Activation, AdaptiveAvgPool, AvgPool2d, Dropout, Flatten, Function, GlobalAvgPool, MaxPool2d,
+    Activation, AdaptiveAvgPool, AvgPool1d, AvgPool2d, AvgPool3d, Dropout, Flatten, Function,
+    GlobalAvgPool, MaxPool1d, MaxPool2d, MaxPool3d, Upsample,
 };
 pub use summary::{Summary, summary};
 

@@ -66,8 +66,14 @@ layers! {
     Conv1d(Conv1d),
     /// A convolution over two axes.
     Conv2d(Conv2d),
+    /// A convolution over three axes.
+    Conv3d(Conv3d),
+    /// A transposed convolution over one axis.
+    ConvTranspose1d(ConvTranspose1d),
     /// A transposed convolution over two axes.
     ConvTranspose2d(ConvTranspose2d),
+    /// A transposed convolution over three axes.
+    ConvTranspose3d(ConvTranspose3d),
     /// Normalisation over a batch, with running statistics.
     BatchNorm2d(BatchNorm2d),
     /// Normalisation of the last axes.
@@ -82,10 +88,20 @@ layers! {
     Activation(Activation),
     /// Numbers left out at random in training.
     Dropout(Dropout),
+    /// The largest numbers of windows over sequences.
+    MaxPool1d(MaxPool1d),
     /// The largest numbers of windows.
     MaxPool2d(MaxPool2d),
+    /// The largest numbers of windows over volumes.
+    MaxPool3d(MaxPool3d),
+    /// The averages of windows over sequences.
+    AvgPool1d(AvgPool1d),
     /// The averages of windows.
     AvgPool2d(AvgPool2d),
+    /// The averages of windows over volumes.
+    AvgPool3d(AvgPool3d),
+    /// Images in another size.
+    Upsample(Upsample),
     /// The average of each plane.
     GlobalAvgPool(GlobalAvgPool),
     /// The averages of windows that cover each plane.
@@ -116,15 +132,23 @@ impl Layer {
             Layer::Embedding(layer) => layer.forward(x),
             Layer::Conv1d(layer) => layer.forward(x),
             Layer::Conv2d(layer) => layer.forward(x),
+            Layer::Conv3d(layer) => layer.forward(x),
+            Layer::ConvTranspose1d(layer) => layer.forward(x),
             Layer::ConvTranspose2d(layer) => layer.forward(x),
+            Layer::ConvTranspose3d(layer) => layer.forward(x),
             Layer::LayerNorm(layer) => layer.forward(x),
             Layer::RMSNorm(layer) => layer.forward(x),
             Layer::GroupNorm(layer) => layer.forward(x),
             Layer::MultiHeadAttention(layer) => layer.forward(x),
             Layer::Activation(layer) => layer.forward(x),
             Layer::Dropout(layer) => layer.forward(x, mode),
+            Layer::MaxPool1d(layer) => layer.forward(x),
             Layer::MaxPool2d(layer) => layer.forward(x),
+            Layer::MaxPool3d(layer) => layer.forward(x),
+            Layer::AvgPool1d(layer) => layer.forward(x),
             Layer::AvgPool2d(layer) => layer.forward(x),
+            Layer::AvgPool3d(layer) => layer.forward(x),
+            Layer::Upsample(layer) => layer.forward(x),
             Layer::GlobalAvgPool(layer) => layer.forward(x),
             Layer::AdaptiveAvgPool(layer) => layer.forward(x),
             Layer::Flatten(layer) => layer.forward(x),

@@ -3,7 +3,9 @@
 //! Each is an operation and its settings, as a value that can stand in a list of layers.
 
 use super::Mode;
-use crate::ops::{Approximate, Pair, PoolOptions};
+use crate::ops::{
+    Approximate, InterpolateOptions, Interpolation, Pair, Pool3dOptions, PoolOptions, Triple,
+};
 use crate::{Result, Tensor, Tree, ops};
 use std::fmt;
 use std::sync::Arc;
@@ -26,6 +28,8 @@ pub enum Activation {
     LeakyRelu(f64),
     /// [`elu`](crate::ops::elu) with this α.
     Elu(f64),
+    /// [`celu`](crate::ops::celu) with this α.
+    Celu(f64),
     /// [`selu`](crate::ops::selu).
     Selu,
     /// [`gelu`](crate::ops::gelu), exact.
@@ -50,6 +54,14 @@ pub enum Activation {
     Softplus,
     /// [`softsign`](crate::ops::softsign).
     Softsign,
+    /// [`hardshrink`](crate::ops::hardshrink) with this bound.
+    Hardshrink(f64),
+    /// [`softshrink`](crate::ops::softshrink) with this bound.
+    Softshrink(f64),
+    /// [`tanhshrink`](crate::ops::tanhshrink).
+    Tanhshrink,
+    /// [`glu`](crate::ops::glu) along this axis, which is halved.
+    Glu(i64),
     /// [`softmax`](crate::ops::softmax) along this axis.
     Softmax(i64),
     /// [`log_softmax`](crate::ops::log_softmax) along this axis.
@@ -65,6 +77,7 @@ impl Activation {
             Activation::Relu6 => ops::relu6(x),
             Activation::LeakyRelu(slope) => ops::leaky_relu(x, slope),
             Activation::Elu(alpha) => ops::elu(x, alpha),
+            Activation::Celu(alpha) => ops::celu(x, alpha),
             Activation::Selu => ops::selu(x),
             Activation::Gelu => ops::gelu(x, Approximate::None),
             Activation::GeluTanh => ops::gelu(x, Approximate::Tanh),
@@ -75,8 +88,12 @@ impl Activation {
             Activation::HardSigmoid => ops::hard_sigmoid(x),
             Activation::LogSigmoid => ops::log_sigmoid(x),
             Activation::Tanh => ops::tanh(x),
-            Activation::Softplus => ops::softplus(x),
+            Activation::Softplus => ops::softplus(x, 1.0),
             Activation::Softsign => ops::softsign(x),
+            Activation::Hardshrink(bound) => ops::hardshrink(x, bound),
+            Activation::Softshrink(bound) => ops::softshrink(x, bound),
+            Activation::Tanhshrink => ops::tanhshrink(x),
+            Activation::Glu(axis) => ops::glu(x, axis),
             Activation::Softmax(axis) => ops::softmax(x, axis),
             Activation::LogSoftmax(axis) => ops::log_softmax(x, axis),
         }
@@ -118,28 +135,31 @@ impl Dropout {
 
 macro_rules! pooling {
     ($(#[$doc:meta])* $name:ident, $op:ident, $what:literal) => {
+        pooling!($(#[$doc])* $name, $op, $what, PoolOptions, Pair);
+    };
+    ($(#[$doc:meta])* $name:ident, $op:ident, $what:literal, $Options:ident, $Sizes:ident) => {
         $(#[$doc])*
         #[derive(Tree, Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name {
             /// How the windows lie.
-            pub options: PoolOptions,
+            pub options: $Options,
         }
 
         impl $name {
             /// Windows of this size, next to each other.
-            pub fn new(kernel_size: impl Into<Pair>) -> $name {
-                $name { options: PoolOptions::new(kernel_size) }
+            pub fn new(kernel_size: impl Into<$Sizes>) -> $name {
+                $name { options: $Options::new(kernel_size) }
             }
 
-            /// With windows so far apart, vertically and horizontally.
+            /// With windows so far apart, along each axis.
             #[must_use]
-            pub fn stride(self, stride: impl Into<Pair>) -> $name {
+            pub fn stride(self, stride: impl Into<$Sizes>) -> $name {
                 $name { options: self.options.stride(stride) }
             }
 
             /// With so much padding around an image.
             #[must_use]
-            pub fn padding(self, padding: impl Into<Pair>) -> $name {
+            pub fn padding(self, padding: impl Into<$Sizes>) -> $name {
                 $name { options: self.options.padding(padding) }
             }
 
@@ -174,6 +194,54 @@ pooling! {
     /// # Ok::<(), extensor::Error>(())
     /// ```
     AvgPool2d, avgpool2d, "The average of each window."
+}
+
+pooling! {
+    /// [`maxpool1d`](crate::ops::maxpool1d) and its settings.
+    ///
+    /// ```
+    /// use extensor::{nn::MaxPool1d, tensor};
+    /// let y = MaxPool1d::new(2).forward(&tensor([[[1.0, 4.0]]]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [4.0]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    MaxPool1d, maxpool1d, "The largest number of each window."
+}
+
+pooling! {
+    /// [`avgpool1d`](crate::ops::avgpool1d) and its settings.
+    ///
+    /// ```
+    /// use extensor::{nn::AvgPool1d, tensor};
+    /// let y = AvgPool1d::new(2).forward(&tensor([[[1.0, 4.0]]]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [2.5]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    AvgPool1d, avgpool1d, "The average of each window."
+}
+
+pooling! {
+    /// [`maxpool3d`](crate::ops::maxpool3d) and its settings.
+    ///
+    /// ```
+    /// use extensor::{nn::MaxPool3d, tensor};
+    /// let y = MaxPool3d::new(2).forward(&tensor([[[[[1.0, 4.0], [2.0, 1.0]], [[0.0, 3.0], [2.0, 3.0]]]]]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [4.0]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    MaxPool3d, maxpool3d, "The largest number of each window.", Pool3dOptions, Triple
+}
+
+pooling! {
+    /// [`avgpool3d`](crate::ops::avgpool3d) and its settings.
+    ///
+    /// ```
+    /// use extensor::{nn::AvgPool3d, tensor};
+    /// let y = AvgPool3d::new(2).forward(&tensor([[[[[1.0, 4.0], [2.0, 1.0]], [[0.0, 3.0], [2.0, 3.0]]]]]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    AvgPool3d, avgpool3d, "The average of each window.", Pool3dOptions, Triple
 }
 
 /// [`global_avgpool2d`](crate::ops::global_avgpool2d) as a layer: `[N, C, H, W]` to `[N, C, 1, 1]`.
@@ -219,6 +287,41 @@ impl AdaptiveAvgPool {
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         ops::adaptive_avgpool2d(x, self.size)
+    }
+}
+
+/// [`interpolate`](crate::ops::interpolate) as a layer: images so many times as large.
+///
+/// ```
+/// use extensor::nn::Upsample;
+/// use extensor::ops::Interpolation;
+/// use extensor::tensor;
+/// let layer = Upsample::new(2.0, Interpolation::Nearest);
+/// let y = layer.forward(&tensor([[[1.0, 3.0]]]))?;
+/// assert_eq!(y.to_vec::<f64>()?, [1.0, 1.0, 3.0, 3.0]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[derive(Tree, Clone, Copy, Debug, PartialEq)]
+pub struct Upsample {
+    /// How many times as large.
+    #[tree(static)]
+    pub scale_factor: f64,
+    /// From which neighbours.
+    #[tree(static)]
+    pub mode: Interpolation,
+}
+
+impl Upsample {
+    /// So many times as large along each axis.
+    pub fn new(scale_factor: f64, mode: Interpolation) -> Upsample {
+        Upsample { scale_factor, mode }
+    }
+
+    /// The images in their new size.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let options = InterpolateOptions::new().scale_factor(self.scale_factor);
+        ops::interpolate(x, options.mode(self.mode))
     }
 }
 

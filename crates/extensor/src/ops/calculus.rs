@@ -8,7 +8,7 @@
 use extensor_kernels::number::{Number, Real};
 use extensor_kernels::program::{Binary, Instruction, Program, Unary};
 use extensor_kernels::symbol::Symbol;
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2, LN_10};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2, LN_10, PI};
 
 /// `h · ∂f/∂xᵢ` for the program of `f(x₀, …)`, as a program of `(h, x₀, …)`.
 pub(crate) fn derivative(program: &Program, by: usize) -> Program {
@@ -82,6 +82,7 @@ impl Along<'_> {
             }
             Instruction::Like(_, smooth) => slopes[smooth],
             Instruction::Round(_, a) => slopes[a],
+            Instruction::Polygamma(a, n) => Some(slopes[a]?.times(values[a].polygamma(n + 1))),
             Instruction::PowerTimes(x, n, q, m) => self.power_times([x, n, q], m, slopes),
         }
     }
@@ -143,11 +144,15 @@ fn unary(f: Unary, x: Symbol, y: Symbol, s: Symbol) -> Option<Symbol> {
         Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => x.nan_or(x.lit(0.0)),
         Unary::Sqrt => s / (two * guard(y)),
         Unary::Exp => s.times(y),
+        Unary::Exp2 => s.times(exp2_slope(x)),
         Unary::Expm1 => s.times(x.exp()),
         Unary::Log => s / guard(x),
         Unary::Log1p => s / guard(one + x),
         Unary::Log2 => s / guard(x) / x.lit(LN_2),
         Unary::Log10 => s / x.lit(LN_10) / guard(x),
+        Unary::Cbrt => s / x.lit(3.0) / guard(y) / guard(y),
+        Unary::SinPi => s * (x.lit(PI) * x.cos_pi()),
+        Unary::CosPi => -(s * (x.lit(PI) * x.sin_pi())),
         Unary::Sin => s * x.cos(),
         Unary::Cos => -(s * x.sin()),
         Unary::Tan => s.times(y.mul_add(y, one)),
@@ -166,6 +171,14 @@ fn unary(f: Unary, x: Symbol, y: Symbol, s: Symbol) -> Option<Symbol> {
         Unary::Atanh => s / guard(unit_leg_square(x)),
         Unary::Erf => s * (x.lit(FRAC_2_SQRT_PI) * x.bell()),
         Unary::Erfc => -(s * (x.lit(FRAC_2_SQRT_PI) * x.bell())),
+        Unary::Erfinv => s.times(x.erfinv_slope()),
+        // y″ = 2·y·y′², where only an infinite y is beyond ±10.
+        Unary::ErfinvSlope => s.times(two * held(x.erfinv(), 10.0) * y * y),
+        Unary::Ndtr => s * normal_density(x),
+        Unary::Ndtri => s.times(x.ndtri_slope()),
+        Unary::NdtriSlope => s.times(held(x.ndtri(), 40.0) * y * y),
+        Unary::Lgamma => s.times(x.digamma()),
+        Unary::Digamma => s.times(x.polygamma(1)),
         Unary::Sigmoid => s * (y * (-x).sigmoid()),
         Unary::Softplus => s * x.sigmoid(),
         Unary::Gelu => s * x.gelu_slope(),
@@ -228,6 +241,37 @@ fn binary(
 fn larger(a: Symbol, b: Symbol, sa: Symbol, sb: Symbol) -> Symbol {
     let half = a.lit(0.5);
     Symbol::select(a.lt(b), sb, Symbol::select(b.lt(a), sa, half * (sa + sb)))
+}
+
+/// `2ˣ ln 2`, which is smaller than `2ˣ`: it may be finite where that is not.
+#[inline(always)]
+pub(crate) fn exp2_slope<R: Real>(x: R) -> R {
+    let (zero, one, ln_2) = (x.lit(0.0), x.lit(1.0), x.lit(LN_2));
+    let above = one.lt(x);
+    (x - R::select(above, one, zero)).exp2() * R::select(above, ln_2 + ln_2, ln_2)
+}
+
+/// Whether the gamma function has a pole there: at 0 and the negative whole numbers.
+#[inline(always)]
+pub(crate) fn is_pole<R: Real>(x: R) -> R::Mask {
+    x.le(x.lit(0.0)) & x.floor().eq(x) & x.is_finite()
+}
+
+/// `x`, or ±1e-10 where the gamma function has a pole.
+#[inline(always)]
+pub(crate) fn off_poles<R: Real>(x: R) -> R {
+    R::select(is_pole(x), x.lit(LEAST).copysign(x), x)
+}
+
+/// `y`, within ±`limit`.
+fn held(y: Symbol, limit: f64) -> Symbol {
+    y.maximum(y.lit(-limit)).minimum(y.lit(limit))
+}
+
+/// The density of the normal distribution, `φ(x) = e^(−x²/2)/√(2π)`.
+#[inline(always)]
+pub(crate) fn normal_density<R: Real>(x: R) -> R {
+    x.lit(FRAC_1_SQRT_2 * 0.5 * FRAC_2_SQRT_PI) * x.wide_bell()
 }
 
 /// `1 − x²`, exact near ±1, and its derivative near 0.

@@ -19,6 +19,7 @@
 //! families share is beside this file.
 
 mod accuracy;
+pub mod batching;
 pub(crate) mod calculus;
 pub mod catalogue;
 pub mod operation;
@@ -37,6 +38,7 @@ pub mod attention;
 pub mod convolution;
 pub mod dropout;
 pub mod elementwise;
+pub mod linalg;
 pub mod loss;
 pub mod matrix;
 pub mod normalization;
@@ -56,6 +58,8 @@ pub use convolution::*;
 pub use dropout::*;
 #[doc(no_inline)]
 pub use elementwise::*;
+#[doc(no_inline)]
+pub use linalg::*;
 #[doc(no_inline)]
 pub use loss::*;
 #[doc(no_inline)]

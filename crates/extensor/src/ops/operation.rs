@@ -4,6 +4,7 @@
 //! rounding to an operand's dtype, refusing what has no derivative: here, once. This module must not
 //! know any particular operation.
 
+use super::batching::{Batch, Batched};
 use super::pointwise::{Times, map_real};
 use super::record::{Class, Record};
 use super::reduction::wide;
@@ -93,6 +94,15 @@ pub trait Operation: Boxed + Debug + Send + Sync + 'static {
     /// For a [`Class::Linear`] that has a constant part (padding by a value): itself without it.
     fn linear_part(&self) -> Option<Box<dyn Operation>> {
         None
+    }
+
+    /// How it is done to a batch of examples at once, for [`vmap`](crate::autodiff::vmap). What says
+    /// nothing is done example by example, unless it is a [`Class::Elementwise`].
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        match self.record().class {
+            Class::Elementwise => call.aligned(self.boxed()),
+            _ => Batched::Loop,
+        }
     }
 }
 
@@ -467,6 +477,11 @@ fn linear_derivative(
     let mut at: SmallVec<[Tensor; 4]> = SmallVec::new();
     for (i, input) in inputs.iter().enumerate() {
         at.push(match tangents[i] {
+            // What is drawn for each example of a batch is drawn so for the tangent too, though it be
+            // the same for all.
+            Some(tangent) if record.auxiliary > 0 && input.is_mapped() => {
+                ops::where_(&ops::equal(input, input)?, tangent, tangent)?
+            }
             Some(tangent) => tangent.clone(),
             None if record.differentiable_input(i) => {
                 Tensor::constant(0.0, input.shape(), input.dtype())?

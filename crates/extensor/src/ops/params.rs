@@ -112,6 +112,36 @@ pub(crate) fn expect_finite(
     bad(op, name, value, format!("a finite number that {within} can hold"))
 }
 
+/// An error unless a parameter is finite and above 0, in the precision that the dtype is computed in too.
+pub(crate) fn expect_positive(
+    op: &'static str,
+    name: &'static str,
+    value: f64,
+    dtype: DType,
+) -> Result<()> {
+    expect_finite(op, name, value, dtype)?;
+    let wide = dtype == DType::F64;
+    if if wide { value > 0.0 } else { value as f32 > 0.0 } {
+        return Ok(());
+    }
+    let within = if wide { DType::F64 } else { DType::F32 };
+    bad(op, name, value, format!("a number above 0 that {within} can hold"))
+}
+
+/// An error unless a parameter is finite and not below 0, in the precision that the dtype is computed in too.
+pub(crate) fn expect_not_negative(
+    op: &'static str,
+    name: &'static str,
+    value: f64,
+    dtype: DType,
+) -> Result<()> {
+    expect_finite(op, name, value, dtype)?;
+    if value >= 0.0 {
+        return Ok(());
+    }
+    bad(op, name, value, "a number from 0 up".into())
+}
+
 /// An error if a parameter is NaN, or, beside whole numbers, not one that their dtype can hold.
 pub(crate) fn expect_number(
     op: &'static str,
@@ -282,6 +312,14 @@ impl Params {
     pub fn text(&self, op: &'static str, name: &'static str, default: &str) -> Result<String> {
         match self.get(name) {
             Value::None => Ok(default.to_string()),
+            Value::Text(v) => Ok(v.clone()),
+            _ => self.bad(op, name, "a word"),
+        }
+    }
+
+    /// A word that must be given.
+    pub fn word(&self, op: &'static str, name: &'static str) -> Result<String> {
+        match self.get(name) {
             Value::Text(v) => Ok(v.clone()),
             _ => self.bad(op, name, "a word"),
         }

@@ -141,7 +141,8 @@ pub(crate) fn map_mask<const N: usize>(
     inputs: [&Tensor; N],
     common: Spec,
 ) -> Result<Tensor> {
-    let inputs = fit_all(op, inputs.map(Tensor::primal), &common)?;
+    let inputs = inputs.map(Tensor::primal);
+    let inputs = fit_all(op, inputs.each_ref().map(|x| &**x), &common)?;
     let spec = Spec { shape: common.shape, dtype: DType::Bool };
     launch_one(op, &Masks::<_, N>(predicate), &inputs.each_ref(), spec)
 }
@@ -154,7 +155,7 @@ pub(crate) fn map_real_mask<F: RealPredicate>(
 ) -> Result<Tensor> {
     let spec = Spec { shape: x.shape().clone(), dtype: DType::Bool };
     let predicate: &dyn RealMaskBlock = &RealPredicates(predicate);
-    launch_one(op, &RealMasks(predicate), &[x.primal()], spec)
+    launch_one(op, &RealMasks(predicate), &[&*x.primal()], spec)
 }
 
 /// `a·b`, and 0 where one is 0 and the other has left the range of the numbers.

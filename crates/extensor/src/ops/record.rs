@@ -7,6 +7,7 @@ use super::params::Params;
 use super::samples::{Bad, Sample, Sampler};
 pub(super) use super::signature::signature;
 pub use super::signature::{Argument, Kind, Signature};
+use crate::DType;
 use std::fmt;
 
 /// The families that operations come in.
@@ -18,6 +19,8 @@ pub enum Family {
     Elementwise,
     /// Products of matrices.
     Matrix,
+    /// Decompositions of matrices, and what is solved with them.
+    Linalg,
     /// Many numbers to one.
     Reduction,
     /// Numbers moved and picked.
@@ -44,6 +47,7 @@ impl fmt::Display for Family {
             Family::Arithmetic => "arithmetic",
             Family::Elementwise => "elementwise",
             Family::Matrix => "matrix",
+            Family::Linalg => "linalg",
             Family::Reduction => "reduction",
             Family::Shape => "shape",
             Family::Activation => "activation",
@@ -126,6 +130,8 @@ pub struct Input {
     pub differentiable: bool,
     /// Whether it is given once, may be left out, or stands for any number of tensors.
     pub count: Count,
+    /// The whole number that stands for it where it is left out and one after it is given.
+    pub neutral: Option<i64>,
 }
 
 /// How often an input is given.
@@ -142,27 +148,32 @@ pub enum Count {
 impl Input {
     /// An input to differentiate by.
     pub const fn new(name: &'static str) -> Input {
-        Input { name, differentiable: true, count: Count::One }
+        Input { name, differentiable: true, count: Count::One, neutral: None }
     }
 
     /// An input to differentiate by that may be left out.
     pub const fn optional(name: &'static str) -> Input {
-        Input { name, differentiable: true, count: Count::Optional }
+        Input { name, differentiable: true, count: Count::Optional, neutral: None }
     }
 
     /// An input that has no derivative: an index, a mask.
     pub const fn constant(name: &'static str) -> Input {
-        Input { name, differentiable: false, count: Count::One }
+        Input { name, differentiable: false, count: Count::One, neutral: None }
     }
 
     /// An input that has no derivative and may be left out.
     pub const fn optional_constant(name: &'static str) -> Input {
-        Input { name, differentiable: false, count: Count::Optional }
+        Input { name, differentiable: false, count: Count::Optional, neutral: None }
+    }
+
+    /// A factor that has no derivative and may be left out, also where one after it is given.
+    pub const fn optional_factor(name: &'static str) -> Input {
+        Input { name, differentiable: false, count: Count::Optional, neutral: Some(1) }
     }
 
     /// Any number of inputs to differentiate by.
     pub const fn many(name: &'static str) -> Input {
-        Input { name, differentiable: true, count: Count::Many }
+        Input { name, differentiable: true, count: Count::Many, neutral: None }
     }
 }
 
@@ -220,6 +231,11 @@ pub struct Record {
     /// else its derivatives are compared with differences; the suite catches a record that calls a
     /// smooth point a kink.
     pub kinks: fn(&Sample) -> bool,
+    /// The float dtypes that it takes, if it takes floats.
+    pub dtypes: &'static [DType],
+    /// Whether the operation takes inputs that the suite made of its samples' (rounded, with zeros, far
+    /// out), and its derivatives can be told from rounding there: not every matrix has an inverse.
+    pub takes: fn(&Sample) -> bool,
     /// Calls that must fail, with a part of the message.
     pub errors: fn(&mut Bad),
 }
@@ -250,6 +266,8 @@ impl Record {
         build: |_| Err(crate::Error::UnknownOperation { name: String::new() }),
         samples: |_| {},
         kinks: |_| false,
+        dtypes: &DType::FLOATS,
+        takes: |_| true,
         errors: |_| {},
     };
 

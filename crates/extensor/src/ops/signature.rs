@@ -34,6 +34,8 @@ pub enum Kind {
     Input,
     /// The result.
     Output,
+    /// All results, in a list.
+    Outputs,
     /// An auxiliary output (see [`Record::auxiliary`](super::record::Record::auxiliary)). Where a
     /// function takes only some of them, it takes the last ones.
     Auxiliary,
@@ -69,7 +71,7 @@ impl fmt::Display for Signature {
 
 /// A [`Signature`], written like a call: `signature!(gather_backward(grad_output, index, shape(x); axis))`.
 ///
-/// `grad_output`, `grad_outputs`, `output` and `sizes` are what they say, `shape(x)` is the shape of
+/// `grad_output`, `grad_outputs`, `output`, `outputs` and `sizes` are what they say, `shape(x)` is the shape of
 /// an input, `dtype(x)` its dtype, and `auxiliary(mask)` an auxiliary output; any other name is that
 /// of an input. Parameters follow after a semicolon.
 macro_rules! signature {
@@ -89,6 +91,7 @@ macro_rules! signature {
     (@ grad_output) => { Argument { name: "grad_output", kind: Kind::GradOutput } };
     (@ grad_outputs) => { Argument { name: "grad_outputs", kind: Kind::GradOutputs } };
     (@ output) => { Argument { name: "output", kind: Kind::Output } };
+    (@ outputs) => { Argument { name: "outputs", kind: Kind::Outputs } };
     (@ sizes) => { Argument { name: "sizes", kind: Kind::Sizes } };
     // What is called `x` is the input.
     (@ shape x) => { Argument { name: "input_shape", kind: Kind::Shape("x") } };

@@ -4,6 +4,7 @@
 pub(super) use super::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 pub(super) use super::operation::{apply_one, backward_of, placeholder};
 pub(super) use super::params::{Params, Setting, expect_finite, expect_number, expect_order};
+pub(super) use super::params::{expect_not_negative, expect_positive};
 pub(super) use super::pointwise::{Takes, infer_unary, map_number, map_real};
 pub(super) use super::record::{Family, Needs, Parameter, Record, signature};
 pub(super) use super::samples::{Sampler, draw};
@@ -26,7 +27,8 @@ pub(super) use smallvec::smallvec;
 /// real leaky_relu (alpha: f64 = 0.01, finite, "the slope below 0"), …
 /// ```
 ///
-/// One that is `finite` must be so in the precision that is computed in; a `number` must not be NaN,
+/// One that is `finite` must be so in the precision that is computed in, and one that is `positive` or
+/// `not_negative` must be that too; a `number` must not be NaN,
 /// and a whole number for whole numbers; one that is `not_below` another must be a number that is
 /// not. Samples are drawn `with` each of the settings listed, and with the defaults.
 macro_rules! unary {
@@ -197,6 +199,12 @@ macro_rules! unary {
     (@expect finite $inputs:ident $name:ident $p:ident) => {
         expect_finite(stringify!($name), stringify!($p), $p, $inputs[0].dtype())?
     };
+    (@expect positive $inputs:ident $name:ident $p:ident) => {
+        expect_positive(stringify!($name), stringify!($p), $p, $inputs[0].dtype())?
+    };
+    (@expect not_negative $inputs:ident $name:ident $p:ident) => {
+        expect_not_negative(stringify!($name), stringify!($p), $p, $inputs[0].dtype())?
+    };
     (@expect number $inputs:ident $name:ident $p:ident) => {
         expect_number(stringify!($name), stringify!($p), $p, $inputs[0].dtype())?
     };
@@ -210,6 +218,20 @@ macro_rules! unary {
         $bad.add([x], nan, concat!(stringify!($p), " is NaN, expected a finite number"));
         let message = concat!(stringify!($p), " is 1e300, expected a finite number that f32 can hold");
         $bad.add([single], large, message);
+    };
+    (@errors positive $kind:ident $bad:ident $p:ident) => {
+        unary!(@errors finite $kind $bad $p);
+        let [x, single] = [DType::F64, DType::F32].map(|dtype| $bad.ones(&[2], dtype));
+        let [zero, small] = [0.0, 1e-300].map(|value| Params::new().with(stringify!($p), value));
+        let message = concat!(stringify!($p), " is 0.0, expected a number above 0 that f64 can hold");
+        $bad.add([x], zero, message);
+        let message = concat!(stringify!($p), " is 1e-300, expected a number above 0 that f32 can hold");
+        $bad.add([single], small, message);
+    };
+    (@errors not_negative $kind:ident $bad:ident $p:ident) => {
+        unary!(@errors finite $kind $bad $p);
+        let (x, below) = ($bad.ones(&[2], DType::F64), Params::new().with(stringify!($p), -0.5));
+        $bad.add([x], below, concat!(stringify!($p), " is -0.5, expected a number from 0 up"));
     };
     (@errors number number $bad:ident $p:ident) => {
         unary!(@errors number real $bad $p);

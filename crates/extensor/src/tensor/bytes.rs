@@ -69,7 +69,7 @@ impl Tensor {
     /// long as the tensor or a clone of it, and is never written. (Values read from it have no
     /// gradient: check [`is_traced`](Self::is_traced) first.)
     pub fn address(&self) -> *const u8 {
-        let x = self.primal();
+        let x = self.bare();
         x.storage().as_slice::<u8>().as_ptr().wrapping_add(x.layout().offset * x.dtype().size())
     }
 
@@ -113,7 +113,7 @@ impl Tensor {
     /// If it does not: a mistake in the library.
     #[track_caller]
     pub(crate) fn bytes(&self) -> &[u8] {
-        let x = self.primal();
+        let x = self.bare();
         if x.is_empty() {
             return &[];
         }

@@ -124,7 +124,7 @@ impl Tensor {
         if self.dtype().is_int() && tolerance == Tolerance::EXACT {
             return self.integer_difference(want);
         }
-        let (a, b) = (self.primal().to_f64_vec(), want.primal().to_f64_vec());
+        let (a, b) = (self.bare().to_f64_vec(), want.bare().to_f64_vec());
         let mut worst: Option<(f64, usize)> = None;
         let mut count = 0;
         for (i, (&got, &want)) in a.iter().zip(&b).enumerate() {
@@ -154,7 +154,7 @@ impl Tensor {
         super::match_int!(self.dtype(), T => {
             let read = |x: &Tensor| {
                 let mut values = vec![std::num::Wrapping(0); x.len()];
-                extensor_kernels::view::Gather::<T>::new(&x.primal().view::<T>()).read(0, &mut values);
+                extensor_kernels::view::Gather::<T>::new(&x.bare().view::<T>()).read(0, &mut values);
                 values
             };
             let (a, b) = (read(self), read(want));

@@ -182,6 +182,24 @@ pub enum Error {
         /// The operation.
         op: &'static str,
     },
+    /// A matrix that something cannot be done with.
+    #[error("{op}: {matrix} {what}")]
+    Matrix {
+        /// The operation.
+        op: &'static str,
+        /// Which one: the only one, or one of a batch.
+        matrix: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Something that this build of the library is without.
+    #[error("{op}: the library was built without its feature {feature:?}")]
+    Unavailable {
+        /// The operation.
+        op: &'static str,
+        /// The feature to build it with.
+        feature: &'static str,
+    },
     /// A gradient was asked for where there is none.
     #[error("{op}: cannot be differentiated with respect to {argument}: {reason}")]
     NotDifferentiable {
@@ -197,6 +215,14 @@ pub enum Error {
         "{op}: the tensor is being differentiated, and its gradient would be lost; if that is meant, write stop_gradient first"
     )]
     Traced {
+        /// What was to take them.
+        op: &'static str,
+    },
+    /// Numbers were to be taken out of a tensor that stands for every example of a batch.
+    #[error(
+        "{op}: under vmap the tensor stands for every example at once, whose numbers differ; compute with tensors (where_ instead of if), or do this outside of vmap"
+    )]
+    Mapped {
         /// What was to take them.
         op: &'static str,
     },

@@ -26,6 +26,7 @@ pub(crate) use dtype::{match_bits, match_float, match_int, match_words};
 pub use error::{Error, Result};
 pub(crate) use layout::Layout;
 pub use random::Key;
+pub(crate) use random::{Scope, of_seed};
 pub use shape::{Axes, Integers, Over, Shape, over};
 pub(crate) use shape::{Strides, axis_index, broadcast};
 pub(crate) use storage::{Storage, expect_room, with_room};
@@ -36,6 +37,7 @@ use crate::exec::{Input, Output};
 use crate::interrupt::stoppable;
 use extensor_kernels::native::Native;
 use extensor_kernels::view::View;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// An immutable array of numbers of one [`DType`] with any number of dimensions.
@@ -198,15 +200,26 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn plain(&self, op: &'static str) -> Result<&Tensor> {
         match &self.0.memory {
+            Memory::Traced(_) if self.is_mapped() => Err(Error::Mapped { op }),
             Memory::Traced(_) => Err(Error::Traced { op }),
             _ if self.symbol().is_some() => Err(Error::recorded(op)),
             _ => Ok(self),
         }
     }
 
-    /// The tensor without anything that differentiation knows of it: for shapes, questions and messages,
-    /// from which nothing flows that has a gradient.
-    pub(crate) fn primal(&self) -> &Tensor {
+    /// The tensor without anything that differentiation knows of it: for questions and constants, from
+    /// which nothing flows that has a gradient. An example of a batch stays one.
+    #[inline]
+    pub(crate) fn primal(&self) -> Cow<'_, Tensor> {
+        match &self.0.memory {
+            Memory::Traced(traced) => traced.primal(self),
+            _ => Cow::Borrowed(self),
+        }
+    }
+
+    /// The tensor that all levels of transformations are wrapped around, for messages and printing: of
+    /// an example of a batch that is the batch.
+    pub(crate) fn bare(&self) -> &Tensor {
         let mut x = self;
         while let Some(traced) = x.traced() {
             x = &traced.value;
@@ -214,9 +227,35 @@ impl Tensor {
         x
     }
 
-    /// A tensor with the value's elements that is being differentiated.
+    /// Whether the tensor stands for every example of a batch, at any level: under
+    /// [`vmap`](crate::autodiff::vmap).
+    pub fn is_mapped(&self) -> bool {
+        let mut x = self;
+        while let Some(traced) = x.traced() {
+            if traced.is_batch() {
+                return true;
+            }
+            x = &traced.value;
+        }
+        false
+    }
+
+    /// An error if the tensor is an example of a batch: what depends on numbers would have to be
+    /// different for each.
+    #[track_caller]
+    pub(crate) fn expect_unmapped(&self, op: &'static str) -> Result<()> {
+        if self.is_mapped() { Err(Error::Mapped { op }) } else { Ok(()) }
+    }
+
+    /// A tensor with the value's elements at a level of a transformation: being differentiated, or
+    /// any of the examples that are the value's first axis.
     pub(crate) fn from_traced(traced: Traced) -> Tensor {
-        let (layout, dtype) = (traced.value.layout().clone(), traced.value.dtype());
+        let mut layout = traced.value.layout().clone();
+        if traced.is_batch() {
+            layout.shape = layout.shape[1..].iter().copied().collect();
+            layout.strides.remove(0);
+        }
+        let dtype = traced.value.dtype();
         Tensor(Arc::new(Inner { memory: Memory::Traced(traced), layout, dtype }))
     }
 

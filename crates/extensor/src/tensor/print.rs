@@ -13,6 +13,10 @@ const DEEPEST: usize = 100;
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = f.precision();
+        if let Some(traced) = self.traced().filter(|traced| traced.is_batch()) {
+            fmt::Display::fmt(&traced.value, f)?;
+            return write!(f, ", {} examples of {}", traced.value.shape()[0], self.shape());
+        }
         if self.ndim() > DEEPEST || self.is_recorded() {
             return write!(f, "[...]  {}{}", self.dtype(), self.shape());
         }
@@ -123,7 +127,7 @@ impl Tensor {
                 strides: Default::default(),
                 offset: at as usize,
             };
-            self.primal().with_layout(one)
+            self.bare().with_layout(one)
         };
         match self.dtype().kind() {
             Kind::Bool => {

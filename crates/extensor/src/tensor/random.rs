@@ -7,8 +7,14 @@ use crate::autodiff::Path;
 use crate::compile::Recording;
 use crate::exec::launch_one;
 use crate::exec::random::{Drawn, Random, derived};
-use crate::ops::operation::Spec;
+use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply_one};
+use crate::ops::record::{Class, Input, Record};
+use crate::{autodiff, ops};
+use smallvec::smallvec;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Names a stream of random numbers.
 ///
@@ -30,16 +36,21 @@ use std::fmt;
 /// In the argument of a [compiled](crate::compile::compile) function a key is taken anew at each call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The seed; in a program that is being recorded, the value that will be it.
+    /// The seed; in a program that is being recorded, the value that will be it; under `vmap`, the
+    /// number of the examples' seeds.
     seed: u64,
-    /// The number of that program; 0: there is none.
+    /// The number of that program; 0: there is none; [`MAPPED`]: the key is another for each example.
     recording: u64,
 }
+
+/// Stands for a program in a key that is another one for each example of a batch.
+const MAPPED: u64 = u64::MAX;
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.recording {
             0 => f.debug_tuple("Key").field(&self.seed).finish(),
+            MAPPED => f.write_str("Key(one for each example)"),
             _ => f.write_str("Key(recorded)"),
         }
     }
@@ -60,18 +71,20 @@ impl Key {
     /// ```
     ///
     /// # Panics
-    /// If the key is an argument of a function that is being compiled: it has no seed yet.
+    /// If the key is an argument of a function that is being compiled: it has no seed yet; or of one
+    /// under [`vmap`](crate::autodiff::vmap): it has one for each example.
     #[track_caller]
     pub fn seed(self) -> u64 {
         match self.recording {
             0 => self.seed,
+            MAPPED => panic!("{}", Error::Mapped { op: "Key::seed" }),
             _ => panic!("{}", Error::recorded("Key::seed")),
         }
     }
 
     /// Whether the key has no seed yet, since a function of it is being compiled.
     pub fn is_recorded(self) -> bool {
-        self.recording != 0
+        !matches!(self.recording, 0 | MAPPED)
     }
 
     /// `N` keys for independent streams.
@@ -85,6 +98,11 @@ impl Key {
             return Key { seed: derived(self.seed, index), ..self };
         };
         // A key that has outlived its recording stays what it is, and drawing from it is an error.
+        if self.is_mapped() {
+            let made =
+                key.and_then(|key| apply_one(&Draw(Drawn::Key { index }, seed_spec()), &[&key]));
+            return made.ok().and_then(|made| Key::of(&made)).unwrap_or(self);
+        }
         let fold = Random { key: None, drawn: Drawn::Key { index } };
         let spec = Spec { shape: Shape::default(), dtype: DType::U64 };
         let made = key.and_then(|key| launch_one("fold_in", &fold, &[&key], spec));
@@ -93,7 +111,11 @@ impl Key {
 
     /// The key's seed as a value of the program that is being recorded, if it is one.
     fn recorded(self) -> Option<Result<Tensor>> {
-        let spec = || Spec { shape: Shape::default(), dtype: DType::U64 };
+        if self.is_mapped() {
+            let seeds = SEEDS.lock().unwrap_or_else(|e| e.into_inner());
+            return Some(seeds.get(&self.seed).cloned().ok_or(Error::Mapped { op: "a key" }));
+        }
+        let spec = seed_spec;
         (self.recording != 0).then(|| {
             let recording = Recording::of_number(self.recording);
             let recording = recording.ok_or_else(|| Error::recorded("a key"))?;
@@ -101,8 +123,28 @@ impl Key {
         })
     }
 
-    /// The key whose seed is a value of a program that is being recorded.
+    /// Whether the key is another one for each example of a batch, as in an argument under
+    /// [`vmap`](crate::autodiff::vmap).
+    pub fn is_mapped(self) -> bool {
+        self.recording == MAPPED
+    }
+
+    /// The seeds of a key that is another one for each example of a batch, as one of the examples.
+    pub(crate) fn mapped_seed(self) -> Result<Option<Tensor>> {
+        if self.is_mapped() { self.recorded().transpose() } else { Ok(None) }
+    }
+
+    /// The key whose seed is a value of a program that is being recorded, or an example of a batch.
     fn of(seed: &Tensor) -> Option<Key> {
+        if let Some(traced) = seed.traced().filter(|traced| traced.is_batch()) {
+            static NUMBERS: AtomicU64 = AtomicU64::new(1);
+            let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+            let mut seeds = SEEDS.lock().unwrap_or_else(|e| e.into_inner());
+            seeds.insert(number, seed.clone());
+            let mut levels = LEVELS.lock().unwrap_or_else(|e| e.into_inner());
+            levels.entry(traced.level).or_default().push(number);
+            return Some(Key { seed: number, recording: MAPPED });
+        }
         let symbol = seed.symbol()?;
         Some(Key { seed: symbol.value as u64, recording: symbol.recording.number() })
     }
@@ -157,9 +199,112 @@ impl Key {
     fn draw(self, op: &'static str, shape: Shape, dtype: DType, drawn: Drawn) -> Result<Tensor> {
         let spec = Spec { shape, dtype };
         match self.recorded() {
+            Some(key) if self.is_mapped() => apply_one(&Draw(drawn, spec), &[&key?]),
             None => launch_one(op, &Random { key: Some(self.seed), drawn }, &[], spec),
             Some(key) => launch_one(op, &Random { key: None, drawn }, &[&key?], spec),
         }
+    }
+}
+
+fn seed_spec() -> Spec {
+    Spec { shape: Shape::default(), dtype: DType::U64 }
+}
+
+/// The seeds of keys that are other ones for each example, by number, while their `vmap` runs.
+static SEEDS: Mutex<BTreeMap<u64, Tensor>> = Mutex::new(BTreeMap::new());
+/// Which of them belong to which level of `vmap`.
+static LEVELS: Mutex<BTreeMap<u64, Vec<u64>>> = Mutex::new(BTreeMap::new());
+
+/// A call of `vmap`: the keys of its examples live as long as it runs.
+pub(crate) struct Scope {
+    level: u64,
+    size: usize,
+}
+
+impl Scope {
+    pub fn new(level: u64, size: usize) -> Scope {
+        Scope { level, size }
+    }
+
+    /// Gives example `i` of a tree that is mapped `key.fold_in(i)` for each key that is not a tensor.
+    pub fn split_keys<T: Tree>(&self, tree: &mut T) -> Result<()> {
+        let mut numbers = Vec::new();
+        tree.numbers(&mut |x| numbers.push(x));
+        let mut numbers = numbers.into_iter();
+        tree.set_numbers(&mut || {
+            let number = numbers.next().ok_or(Error::Mapped { op: "a key" })?;
+            // A key is the only number of this dtype.
+            if number.dtype() != DType::U64 || number.ndim() != 0 {
+                return Ok(number);
+            }
+            let key = of_seed(&number)?;
+            let mut seeds = Vec::with_capacity(self.size);
+            for i in 0..self.size {
+                let folded = key.fold_in(i as u64);
+                seeds.push(match folded.recorded() {
+                    Some(seed) => seed?,
+                    None => super::tensor(folded.seed),
+                });
+            }
+            Ok(autodiff::example(self.level, ops::stack(&seeds, 0)?))
+        })
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        let mut levels = LEVELS.lock().unwrap_or_else(|e| e.into_inner());
+        let mut seeds = SEEDS.lock().unwrap_or_else(|e| e.into_inner());
+        for number in levels.remove(&self.level).unwrap_or_default() {
+            seeds.remove(&number);
+        }
+    }
+}
+
+/// The key that has this seed: a number, a value of a program, or an example's.
+pub(crate) fn of_seed(seed: &Tensor) -> Result<Key> {
+    match Key::of(seed) {
+        Some(key) => Ok(key),
+        None => Ok(Key::new(seed.item()?)),
+    }
+}
+
+/// Numbers drawn from a key whose seed is an example of a batch.
+#[derive(Clone, Debug)]
+struct Draw(Drawn, Spec);
+
+static DRAW: Record = Record {
+    name: "draw",
+    formula: "y = numbers drawn from a key",
+    derivative: "none: they do not depend on a number",
+    inputs: &[Input::constant("key")],
+    class: Class::Constant,
+    order: 0,
+    ..Record::BLANK
+};
+
+impl Operation for Draw {
+    fn record(&self) -> &'static Record {
+        &DRAW
+    }
+    fn infer(&self, _: &[&Tensor]) -> Result<Specs> {
+        Ok(smallvec![self.1.clone()])
+    }
+    fn forward(&self, inputs: &[&Tensor], _: Specs) -> Result<Outputs> {
+        // A view of a value of a program is none that a key can name.
+        let key = of_seed(&inputs[0].copied()?)?;
+        if let Drawn::Key { index } = self.0 {
+            let folded = key.fold_in(index);
+            return Ok(smallvec![match folded.recorded() {
+                Some(seed) => seed?,
+                None => super::tensor(folded.seed),
+            }]);
+        }
+        let Spec { shape, dtype } = self.1.clone();
+        Ok(smallvec![key.draw(DRAW.name, shape, dtype, self.0)?])
+    }
+    fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+        Ok(smallvec![None; call.inputs.len()])
     }
 }
 
@@ -196,11 +341,7 @@ impl Tree for Key {
         });
     }
     fn set_numbers(&mut self, f: &mut dyn FnMut() -> Result<Tensor>) -> Result<()> {
-        let seed = f()?;
-        *self = match Key::of(&seed) {
-            Some(key) => key,
-            None => Key::new(seed.item()?),
-        };
+        *self = of_seed(&f()?)?;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use super::values::{filled, inputs, tokens};
 use extensor::check::{Options, assert_grad};
 use extensor::nn::models::{Gpt, GptConfig, LeNet5, Mlp, ResNet};
 use extensor::nn::*;
-use extensor::ops::{AttentionOptions, ConvOptions};
+use extensor::ops::{AttentionOptions, Conv3dOptions, ConvOptions, Interpolation};
 use extensor::{Key, Result, Tensor, Tree};
 
 fn key() -> Key {
@@ -38,6 +38,13 @@ fn the_gradients_of_linear_layers_and_convolutions_are_right() {
     check("Conv2d", layer, inputs(0, &[2, 4, 5, 4]), Conv2d::forward);
     let layer = ConvTranspose2d::with(key(), 4, 6, 3, options.output_padding(1));
     check("ConvTranspose2d", layer, inputs(0, &[2, 4, 2, 3]), ConvTranspose2d::forward);
+    let layer = ConvTranspose1d::with(key(), 4, 6, 3, options.output_padding(1));
+    check("ConvTranspose1d", layer, inputs(0, &[2, 4, 3]), ConvTranspose1d::forward);
+    let options = Conv3dOptions::new().stride(2).padding(1).groups(2);
+    let layer = Conv3d::with(key(), 4, 6, [3, 2, 2], options);
+    check("Conv3d", layer, inputs(0, &[1, 4, 3, 4, 3]), Conv3d::forward);
+    let layer = ConvTranspose3d::with(key(), 4, 6, [2, 3, 2], options.padding(0));
+    check("ConvTranspose3d", layer, inputs(0, &[1, 4, 2, 2, 2]), ConvTranspose3d::forward);
     let (table, index) = (filled(Embedding::new(key(), 5, 3)), tokens(0, 5, &[2, 4]));
     let look = |table: &Embedding| table.forward(&index);
     assert_grad(look, &table, &Options::named("Embedding"));
@@ -76,6 +83,13 @@ fn the_gradients_of_layers_without_parameters_are_right() {
     check("Dropout", Ok(Dropout::new(0.4)), x(), |layer, x| layer.forward(x, &training()));
     check("MaxPool2d", Ok(MaxPool2d::new(2)), x(), MaxPool2d::forward);
     check("AvgPool2d", Ok(AvgPool2d::new(3).padding(1)), x(), AvgPool2d::forward);
+    let (line, volume) = (|| inputs(0, &[2, 3, 6]), || inputs(0, &[1, 2, 4, 4, 6]));
+    check("MaxPool1d", Ok(MaxPool1d::new(2)), line(), MaxPool1d::forward);
+    check("AvgPool1d", Ok(AvgPool1d::new(3).padding(1)), line(), AvgPool1d::forward);
+    check("MaxPool3d", Ok(MaxPool3d::new(2)), volume(), MaxPool3d::forward);
+    check("AvgPool3d", Ok(AvgPool3d::new(3).padding(1)), volume(), AvgPool3d::forward);
+    let layer = Upsample::new(1.5, Interpolation::Linear);
+    check("Upsample", Ok(layer), x(), Upsample::forward);
     check("GlobalAvgPool", Ok(GlobalAvgPool), x(), GlobalAvgPool::forward);
     let layer = AdaptiveAvgPool::new([4, 5]);
     check("AdaptiveAvgPool", Ok(layer), x(), AdaptiveAvgPool::forward);

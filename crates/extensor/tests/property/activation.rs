@@ -27,6 +27,12 @@ pub const REFERENCE: Reference = Reference {
         "hard_sigmoid",
         "hard_swish",
         "hard_tanh",
+        "celu",
+        "hardshrink",
+        "softshrink",
+        "tanhshrink",
+        "threshold",
+        "glu",
         "softmax",
         "log_softmax",
     ],
@@ -71,7 +77,11 @@ const TAME: [f64; 18] = [
 ];
 
 fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
-    let dtype = if name == "relu" { draw.number() } else { draw.float() };
+    let whole = matches!(name, "relu" | "threshold");
+    let dtype = if whole { draw.number() } else { draw.float() };
+    if name == "glu" {
+        return halved(draw, dtype);
+    }
     if matches!(name, "softmax" | "log_softmax") {
         return rows(draw, dtype);
     }
@@ -90,6 +100,21 @@ fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
             let low = draw.pick(&[-3.0, -1.0, 0.0, 0.7]);
             params = params.with("min", low).with("max", low + draw.pick(&[0.0, 1.0, 2.5]));
         }
+        "celu" if !draw.chance(4) => {
+            params = params.with("alpha", draw.pick(&[1.0, 0.01, 0.3, 1.3, 7.0]));
+        }
+        "softplus" if !draw.chance(4) => {
+            params = params.with("beta", draw.pick(&[1.0, 0.01, 0.3, 1.7, 20.0]));
+        }
+        "hardshrink" | "softshrink" if !draw.chance(4) => {
+            params = params.with("lambd", draw.pick(&[0.5, 0.0, 0.7, 3.0]));
+        }
+        "threshold" => {
+            // Whole numbers take whole ones.
+            let [at, value] = if dtype.is_float() { [0.7, -20.5] } else { [3.0, 7.0] };
+            let (at, value) = (draw.pick(&[0.0, 1.0, at]), draw.pick(&[0.0, value]));
+            params = params.with("threshold", at).with("value", value);
+        }
         "gelu" => params = params.with("approximate", draw.chance(2)),
         "prelu" => {
             let shape = draw.partner(&shape);
@@ -100,6 +125,35 @@ fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
         _ => {}
     }
     (vec![x], params)
+}
+
+/// An input with an even size along an axis.
+fn halved(draw: &mut Draw, dtype: DType) -> (Vec<Array>, Params) {
+    let mut shape = draw.shape_of(1);
+    let axis = generate::axis(draw, shape.len());
+    let at = axis.rem_euclid(shape.len() as i64) as usize;
+    shape[at] = shape[at] / 2 * 2;
+    let mut x = draw.array(&shape, dtype, [-8.0, 8.0]);
+    if draw.chance(2) {
+        draw.sprinkle(&mut x, &[0.0, -0.0, 30.0, -30.0, -100.0, 1e4, f64::NAN]);
+    }
+    // The last, if none is given.
+    let last = at + 1 == shape.len() && draw.chance(2);
+    (vec![x], if last { Params::new() } else { Params::new().with("axis", axis) })
+}
+
+/// `x − tanh x`: where it is small from the series of `x·cosh x − sinh x`, `Σ x²ᵏ⁺¹·2k/(2k + 1)!`.
+fn tanhshrink(x: f64) -> f64 {
+    if x.abs() > 1.0 {
+        return x - x.tanh();
+    }
+    let (mut sum, mut term) = (0.0, x);
+    for k in 1..20 {
+        let k = f64::from(k);
+        term *= x * x / (2.0 * k) / (2.0 * k + 1.0);
+        sum += 2.0 * k * term;
+    }
+    sum / x.cosh()
 }
 
 fn rows(draw: &mut Draw, dtype: DType) -> (Vec<Array>, Params) {
@@ -155,6 +209,26 @@ fn near(value: f64, size: f64, units: f64, own: f64, dtype: DType) -> Near {
     Near { value, error: size * relative + units * tiny(work) }
 }
 
+/// The bound of a shrinkage, as it is computed with.
+fn lambd(call: &Call, dtype: DType) -> f64 {
+    round_to(call.float("lambd").unwrap_or(0.5), working(dtype))
+}
+
+/// Where the halves of the numbers of a gated linear unit's result are in its input.
+fn pairs_of(call: &Call) -> (Vec<usize>, Vec<[usize; 2]>) {
+    let shape = &call.inputs[0].shape;
+    let axis = call.int("axis").map_or(shape.len() - 1, |_| call.axis("axis", shape.len()));
+    let mut half = shape.clone();
+    half[axis] /= 2;
+    let place = |mut index: Vec<usize>| {
+        let first = ravel(&index, shape);
+        index[axis] += half[axis];
+        [first, ravel(&index, shape)]
+    };
+    let places = indices(&half).map(place).collect();
+    (half, places)
+}
+
 /// The function of one number.
 fn curve(call: &Call, x: f64, dtype: DType) -> Near {
     let alpha = |default: f64| call.float("alpha").unwrap_or(default);
@@ -202,7 +276,39 @@ fn curve(call: &Call, x: f64, dtype: DType) -> Near {
             let near = near(value, value.abs(), 8.0, 6.0, dtype);
             Near { error: near.error + held.abs() * 8.0 * tiny(working(dtype)), ..near }
         }
-        "softplus" => plain(softplus(x)),
+        "softplus" => {
+            let beta = round_to(call.float("beta").unwrap_or(1.0), working(dtype));
+            let z = beta * x;
+            let value = x.max(0.0) + softplus(-z.abs()) / beta;
+            let near = near(value, value, 5.0, 4.0 + z.abs().min(1e3), dtype);
+            // What is below the smallest normal number is magnified.
+            Near { error: near.error + 4.0 * tiny(working(dtype)) / beta, ..near }
+        }
+        "celu" => {
+            let scale = round_to(alpha(1.0), working(dtype));
+            let z = x / scale;
+            if x > 0.0 {
+                Near::exact(x)
+            } else {
+                let value = scale * z.exp_m1();
+                near(value, value.abs(), 4.0, 5.0, dtype)
+            }
+        }
+        "hardshrink" => Near::exact(if x.abs() <= lambd(call, dtype) { 0.0 } else { x }),
+        "softshrink" => {
+            let bound = lambd(call, dtype);
+            let less = x.abs() - bound;
+            let size = if less < 0.0 { 0.0 } else { less };
+            near(size.copysign(x), size, 0.5, 1.0, dtype)
+        }
+        "tanhshrink" => {
+            let value = tanhshrink(x);
+            near(value, value.abs(), 4.0, 8.0, dtype)
+        }
+        "threshold" => {
+            let at = round_to(call.float("threshold").unwrap_or(0.0), working(dtype));
+            Near::exact(if x > at { x } else { call.float("value").unwrap_or(0.0) })
+        }
         "log_sigmoid" => plain(-softplus(-x)),
         "softsign" => plain(if x.is_infinite() { x.signum() } else { x / (1.0 + x.abs()) }),
         "hard_sigmoid" => plain((x + 3.0).clamp(0.0, 6.0) / 6.0),
@@ -275,7 +381,26 @@ fn slope(call: &Call, g: f64, x: f64, y: f64, dtype: DType) -> Near {
             let bump = sigmoid(x) / plus.cosh() / plus.cosh();
             sum(plus.tanh(), times(x, bump), 16.0, 12.0 + plus.min(1e3))
         }
-        "softplus" => plain(g * sigmoid(x)),
+        "softplus" => {
+            let z = round_to(call.float("beta").unwrap_or(1.0), work) * x;
+            let value = g * sigmoid(z);
+            low(near(value, value.abs(), 6.0, 5.0 + z.abs().min(1e3), dtype), 1.0)
+        }
+        "celu" => {
+            let z = x / round_to(alpha(1.0), work);
+            if x > 0.0 {
+                Near::exact(g)
+            } else {
+                let value = g * z.exp();
+                low(near(value, value.abs(), 6.0, 5.0 + z.abs().min(1e3), dtype), 1.0)
+            }
+        }
+        "hardshrink" | "softshrink" => {
+            let bound = lambd(call, dtype);
+            pass(bound == 0.0 || x.abs() > bound)
+        }
+        "tanhshrink" => plain(g * x.tanh() * x.tanh()),
+        "threshold" => pass(x > round_to(call.float("threshold").unwrap_or(0.0), working(dtype))),
         "log_sigmoid" => plain(g * sigmoid(-x)),
         "softsign" => plain(g / (1.0 + x.abs()) / (1.0 + x.abs())),
         "hard_sigmoid" => {
@@ -306,7 +431,22 @@ fn forward(call: &Call) -> Vec<Expected> {
     let x = &call.inputs[0];
     let shape = x.shape.clone();
     let dtype = call.promoted(0..call.inputs.len());
+    if call.name == "glu" {
+        let (shape, places) = pairs_of(call);
+        let one = |[a, b]: [usize; 2]| {
+            let (a, b) = (x.floats()[a], x.floats()[b]);
+            let value = a * sigmoid(b);
+            let near = near(value, value.abs(), 6.0, 4.0, dtype);
+            Near { error: near.error + 4.0 * tiny(working(dtype)) * a.abs().min(1e5), ..near }
+        };
+        let values = Wanted::Floats(places.into_iter().map(one).collect());
+        return vec![Expected { shape, dtype, values }];
+    }
     let values = match (&x.values, call.name) {
+        (Values::Integers(v), "threshold") => {
+            let [at, value] = ["threshold", "value"].map(|p| call.float(p).unwrap_or(0.0) as i128);
+            Wanted::Integers(v.iter().map(|&v| if v > at { v } else { value }).collect())
+        }
         (Values::Integers(v), _) => Wanted::Integers(v.iter().map(|&v| v.max(0)).collect()),
         (Values::Floats(v), "prelu") => {
             let alpha = &call.inputs[1];
@@ -351,6 +491,20 @@ fn backward(call: &Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expec
         return vec![gradient(0), gradient(1)];
     }
     let (shape, dtype) = (x.shape.clone(), x.dtype);
+    if call.name == "glu" {
+        let (_, places) = pairs_of(call);
+        let mut values = vec![Near::exact(0.0); x.len()];
+        for ([a, b], &g) in places.into_iter().zip(g.floats()) {
+            let (first, second) = (x.floats()[a], x.floats()[b]);
+            let [up, down] = [sigmoid(second), sigmoid(-second)];
+            let below = 8.0 * tiny(working(dtype)) * (1.0 + g.abs()) * (1.0 + first.abs().min(1e5));
+            for (k, value) in [(a, g * up), (b, times(g, first * up * down))] {
+                let near = near(value, value.abs(), 8.0, 6.0, dtype);
+                values[k] = Near { error: near.error + below, ..near };
+            }
+        }
+        return vec![Some(Expected { shape, dtype, values: Wanted::Floats(values) })];
+    }
     let values = if matches!(call.name, "softmax" | "log_softmax") {
         let numbers: Vec<f64> = (0..x.len()).map(|k| k as f64).collect();
         let numbers = Array { shape: shape.clone(), dtype, values: Values::Floats(numbers) };

@@ -15,7 +15,7 @@ fn draw(draw: &mut Draw, _: &'static str) -> (Vec<Array>, Params) {
         0 | 1 => 1,
         _ => draw.below(7) + 1,
     };
-    let mut outer: Vec<usize> = (0..draw.below(3)).map(|_| draw.below(3) + 1).collect();
+    let mut outer: Vec<usize> = (0..draw.below(3)).map(|_| draw.below(4) + 1).collect();
     let (mut queries, mut keys) = (size(draw), size(draw));
     let (mut width, mut value_width) = (size(draw), size(draw));
     if !outer.is_empty() && draw.chance(12) {
@@ -35,8 +35,22 @@ fn draw(draw: &mut Draw, _: &'static str) -> (Vec<Array>, Params) {
     let range = draw.pick(&[[-2.0, 2.0], [-2.0, 2.0], [-9.0, 9.0]]);
     let shape = |last: [usize; 2]| [&outer[..], &last].concat();
     let q = draw.array(&shape([queries, width]), one, range);
-    let k = draw.array(&shape([keys, width]), other, range);
-    let v = draw.array(&shape([keys, value_width]), third, [-2.0, 2.0]);
+    let fewer = |draw: &mut Draw, last: [usize; 2]| {
+        let mut own = outer.clone();
+        let last_axis = own.len().saturating_sub(1);
+        for (i, size) in own.iter_mut().enumerate() {
+            match draw.below(6) {
+                0 => *size = 1,
+                1 if i == last_axis && *size == 4 => *size = 2,
+                _ => {}
+            }
+        }
+        [&own[..], &last].concat()
+    };
+    let k = fewer(draw, [keys, width]);
+    let k = draw.array(&k, other, range);
+    let v = fewer(draw, [keys, value_width]);
+    let v = draw.array(&v, third, [-2.0, 2.0]);
     let mut inputs = vec![q, k, v];
     if draw.chance(2) {
         let full = shape([queries, keys]);
@@ -81,6 +95,18 @@ fn sizes(call: &Call) -> Sizes {
     Sizes { outer, queries: q[n], keys: k[n], width, value_width: v[n + 1], scale }
 }
 
+/// Which head of an input stands for each of the queries' heads.
+fn serving(call: &Call, input: usize) -> Vec<usize> {
+    let outer = sizes(call).outer;
+    let own = &call.inputs[input].shape[..outer.len()];
+    let one = |index: Vec<usize>| {
+        let sizes = own.iter().zip(&outer);
+        let at = index.iter().zip(sizes).map(|(&i, (&own, &all))| i * own / all.max(1));
+        ravel(&at.collect::<Vec<_>>(), own)
+    };
+    indices(&outer).map(one).collect()
+}
+
 fn heads(call: &Call, dtype: DType) -> Vec<Head> {
     let Sizes { outer, queries, keys, width, scale, .. } = sizes(call);
     let (q, k) = (call.inputs[0].floats(), call.inputs[1].floats());
@@ -93,7 +119,7 @@ fn heads(call: &Call, dtype: DType) -> Vec<Head> {
             .is_none_or(|mask| mask.integers()[ravel_broadcast(&index, &mask.shape)] != 0);
         shown && !(call.flag("causal") && j > i)
     };
-    let mut found = Vec::new();
+    let (mut found, key_heads) = (Vec::new(), serving(call, 1));
     for (h, batch) in indices(&outer).enumerate() {
         let (mut weights, mut logs, mut off) = (Vec::new(), Vec::new(), Vec::new());
         for i in 0..queries {
@@ -103,7 +129,7 @@ fn heads(call: &Call, dtype: DType) -> Vec<Head> {
                 let mut sum = Sum::default();
                 for c in 0..width {
                     let a = q[(h * queries + i) * width + c];
-                    sum.add_product(a * scale, k[(h * keys + j) * width + c]);
+                    sum.add_product(a * scale, k[(key_heads[h] * keys + j) * width + c]);
                 }
                 *score = sum.value();
                 rounding = rounding.max((width as f64 + 4.0) * unit * sum.size);
@@ -129,14 +155,14 @@ fn forward(call: &Call) -> Vec<Expected> {
     let dtype = call.promoted(0..3);
     let work = working(dtype);
     let unit = work.epsilon() / 2.0;
-    let v = call.inputs[2].floats();
+    let (v, value_heads) = (call.inputs[2].floats(), serving(call, 2));
     let (mut averages, mut logs) = (Vec::new(), Vec::new());
     for (h, head) in heads(call, dtype).iter().enumerate() {
         for i in 0..queries {
             for c in 0..value_width {
                 let mut sum = Sum::default();
                 for (j, &w) in head.weights[i].iter().enumerate() {
-                    sum.add_product(w, v[(h * keys + j) * value_width + c]);
+                    sum.add_product(w, v[(value_heads[h] * keys + j) * value_width + c]);
                 }
                 let relative = 2.0 * head.off[i] + (keys as f64 + 8.0) * unit;
                 let error = relative * sum.size + 4.0 * tiny(work);
@@ -181,6 +207,7 @@ fn backward(call: &Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expec
     let unit = working(g_dtype).epsilon() / 2.0;
     let [q, k, v] = [0, 1, 2].map(|i| call.inputs[i].floats());
     let (g, y) = (grads[0].floats(), outputs[0].floats());
+    let (key_heads, value_heads) = (serving(call, 1), serving(call, 2));
     let mut found = [0, 1, 2].map(|i| vec![Terms::default(); call.inputs[i].len()]);
     for (h, head) in heads(call, g_dtype).iter().enumerate() {
         for i in 0..queries {
@@ -193,7 +220,7 @@ fn backward(call: &Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expec
             let relative = 2.0 * head.off[i]
                 + 8.0 * unit * (1.0 + if log.is_finite() { log.abs() } else { 0.0 });
             for (j, &w) in head.weights[i].iter().enumerate() {
-                let value = (h * keys + j) * value_width;
+                let value = (value_heads[h] * keys + j) * value_width;
                 let mut pull = Sum::default();
                 for c in 0..value_width {
                     pull.add_product(row[c], v[value + c]);
@@ -201,7 +228,7 @@ fn backward(call: &Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expec
                 }
                 let apart = pull.value() - mean.value();
                 let off = (value_width as f64 + 4.0) * unit * pull.size + 4.0 * unit * mean.size;
-                let (slope, key) = (w * apart * scale, (h * keys + j) * width);
+                let (slope, key) = (w * apart * scale, (key_heads[h] * keys + j) * width);
                 let off = w * scale.abs() * (apart.abs() * (relative + 8.0 * unit) + off);
                 for c in 0..width {
                     let query = (h * queries + i) * width + c;

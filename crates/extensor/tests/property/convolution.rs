@@ -6,15 +6,39 @@ use crate::reference::{Call, Reference};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
 
-pub const REFERENCE: Reference =
-    Reference { names: &["conv2d", "conv1d", "conv_transpose2d"], draw, forward, backward };
+pub const REFERENCE: Reference = Reference {
+    names: &[
+        "conv2d",
+        "conv1d",
+        "conv3d",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "conv_transpose3d",
+    ],
+    draw,
+    forward,
+    backward,
+};
 
-/// One or two numbers by name, as one for each of two axes.
-fn both(call: &Call, name: &str, default: i64) -> [i64; 2] {
+/// Numbers by name, as one for each of three axes, of which the last are meant.
+fn three(call: &Call, name: &str, default: i64) -> [i64; 3] {
     match call.param(name) {
-        Value::Int(v) => [*v; 2],
-        Value::Ints(v) => [v[0], v[v.len() - 1]],
-        _ => [default; 2],
+        Value::Int(v) => [*v; 3],
+        Value::Ints(v) => {
+            let mut all = [default; 3];
+            all[3 - v.len()..].copy_from_slice(v);
+            if v.len() == 1 { [v[0]; 3] } else { all }
+        }
+        _ => [default; 3],
+    }
+}
+
+/// Over how many axes a convolution goes.
+fn axes(name: &str) -> usize {
+    match name.as_bytes()[name.len() - 2] {
+        b'1' => 1,
+        b'2' => 2,
+        _ => 3,
     }
 }
 
@@ -24,12 +48,16 @@ fn extent(kernel: usize, dilation: i64) -> i64 {
 }
 
 fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
-    let axes = if name == "conv1d" { 1 } else { 2 };
-    let transposed = name == "conv_transpose2d";
+    let (axes, transposed) = (axes(name), name.contains("transpose"));
     // Most calls are small; some reach the kernels for large ones, and some several threads.
     let large = draw.chance(16);
     let groups = draw.pick(&[1, 1, 1, 2, 3]);
-    let (most, images) = if large { (20, 3) } else { (6, 3) };
+    let (most, images) = match (large, axes) {
+        (true, 3) => (12, 2),
+        (true, _) => (20, 3),
+        (false, 3) => (4, 2),
+        (false, _) => (6, 3),
+    };
     let images = if draw.chance(12) { 0 } else { draw.below(images) + 1 };
     let [mut one, mut other] = [draw.below(most) + 1, draw.below(most) + 1];
     if draw.chance(5) {
@@ -42,15 +70,19 @@ fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
     }
     let mut shape = vec![images, one * groups];
     let mut weight = if transposed { vec![one * groups, other] } else { vec![other * groups, one] };
-    let [mut stride, mut padding, mut dilation, mut more] = [[1i64; 2], [0; 2], [1; 2], [0; 2]];
-    for axis in 2 - axes..2 {
-        let kernel = draw.pick(&[1, 2, 3, 3, 4, 5]);
+    let [mut stride, mut padding, mut dilation, mut more] = [[1i64; 3], [0; 3], [1; 3], [0; 3]];
+    for axis in 3 - axes..3 {
+        let kernel = draw.pick(if axes == 3 { &[1, 2, 3] } else { &[1, 2, 3, 3, 4, 5] });
         stride[axis] = draw.pick(&[1, 1, 1, 2, 3]);
         dilation[axis] = draw.pick(&[1, 1, 1, 2, 3]);
         let thickest = if draw.chance(6) { 6 } else { 2 };
         padding[axis] = draw.between(0, thickest);
         let reach = extent(kernel, dilation[axis]);
-        let longest = if large { 40 / axes as i64 } else { 7 };
+        let longest = match axes {
+            3 => 3 + 4 * i64::from(large),
+            _ if large => 40 / axes as i64,
+            _ => 7,
+        };
         let size = if transposed {
             more[axis] = draw.between(0, stride[axis].max(dilation[axis]) - 1);
             // Enough for at least one element to be left by the padding.
@@ -66,11 +98,13 @@ fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
     let mut params = Params::new();
     let named = [("stride", stride), ("padding", padding), ("dilation", dilation)];
     let more = [("output_padding", more)];
-    for (name, [y, x]) in named.into_iter().chain(more.into_iter().filter(|_| transposed)) {
+    for (name, all) in named.into_iter().chain(more.into_iter().filter(|_| transposed)) {
+        let own = &all[3 - axes..];
+        let same = own.iter().all(|&one| one == own[0]);
         params = match axes {
-            1 => params.with(name, x),
-            _ if y == x && draw.chance(2) => params.with(name, y),
-            _ => params.with(name, [y, x]),
+            1 => params.with(name, own[0]),
+            _ if same && draw.chance(2) => params.with(name, own[0]),
+            _ => params.with(name, own),
         };
     }
     params = params.with("groups", groups as i64);
@@ -90,31 +124,35 @@ fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
     (inputs, params)
 }
 
-/// The sizes of a call: those of an image with one axis are of height 1.
+/// The sizes of a call: those of an image with fewer axes are of depth and height 1.
 struct Sizes {
     images: usize,
     groups: usize,
     /// Channels of the input and of the output in a group.
     channels: usize,
     out: usize,
-    input: [usize; 2],
-    output: [usize; 2],
-    kernel: [usize; 2],
+    input: [usize; 3],
+    output: [usize; 3],
+    kernel: [usize; 3],
     shape: Vec<usize>,
 }
 
 fn sizes(call: &Call) -> Sizes {
     let (x, weight) = (&call.inputs[0].shape, &call.inputs[1].shape);
-    let two = |shape: &[usize]| if shape.len() == 3 { [1, shape[2]] } else { [shape[2], shape[3]] };
-    let (input, kernel) = (two(x), two(weight));
-    let transposed = call.name == "conv_transpose2d";
+    let space = |shape: &[usize]| {
+        let mut all = [1; 3];
+        all[5 - shape.len()..].copy_from_slice(&shape[2..]);
+        all
+    };
+    let (input, kernel) = (space(x), space(weight));
+    let transposed = call.name.contains("transpose");
     let groups = call.int("groups").unwrap_or(1) as usize;
     let out = if transposed { weight[1] } else { weight[0] / groups };
-    let mut output = [1; 2];
-    for axis in 4 - x.len()..2 {
+    let mut output = [1; 3];
+    for axis in 5 - x.len()..3 {
         let [stride, padding, dilation, more] =
             [("stride", 1), ("padding", 0), ("dilation", 1), ("output_padding", 0)]
-                .map(|(name, default)| both(call, name, default)[axis]);
+                .map(|(name, default)| three(call, name, default)[axis]);
         let (size, reach) = (input[axis] as i64, extent(kernel[axis], dilation));
         let found = if transposed {
             (size - 1) * stride - 2 * padding + reach + more
@@ -124,7 +162,7 @@ fn sizes(call: &Call) -> Sizes {
         output[axis] = found as usize;
     }
     let mut shape = vec![x[0], out * groups];
-    shape.extend(&output[4 - x.len()..]);
+    shape.extend(&output[5 - x.len()..]);
     Sizes { images: x[0], groups, channels: x[1] / groups, out, input, output, kernel, shape }
 }
 
@@ -132,19 +170,20 @@ fn sizes(call: &Call) -> Sizes {
 /// `None` where a window sees what is outside.
 fn products(call: &Call, mut visit: impl FnMut(Option<usize>, usize, Option<usize>)) {
     let s = sizes(call);
-    let transposed = call.name == "conv_transpose2d";
+    let transposed = call.name.contains("transpose");
     let [stride, padding, dilation] = [("stride", 1), ("padding", 0), ("dilation", 1)]
-        .map(|(name, default)| both(call, name, default));
-    let flat = call.inputs[0].shape.len() == 3;
+        .map(|(name, default)| three(call, name, default));
+    let missing = 5 - call.inputs[0].shape.len();
     // Where a window at `p` of one image sees the other, through element `t`.
     let seen = |axis: usize, p: usize, t: usize, size: usize| {
-        if flat && axis == 0 {
+        if axis < missing {
             return Some(0);
         }
         let at = p as i64 * stride[axis] + t as i64 * dilation[axis] - padding[axis];
         usize::try_from(at).ok().filter(|&at| at < size)
     };
     let (positions, image) = if transposed { (s.input, s.output) } else { (s.output, s.input) };
+    let volume = |sizes: [usize; 3]| sizes[0] * sizes[1] * sizes[2];
     for n in 0..s.images {
         for group in 0..s.groups {
             for c in 0..s.channels {
@@ -156,18 +195,19 @@ fn products(call: &Call, mut visit: impl FnMut(Option<usize>, usize, Option<usiz
                     } else {
                         (group * s.out + o) * s.channels + c
                     };
-                    for p in 0..positions[0] * positions[1] {
-                        for t in 0..s.kernel[0] * s.kernel[1] {
-                            let (py, px) = (p / positions[1], p % positions[1]);
-                            let (ty, tx) = (t / s.kernel[1], t % s.kernel[1]);
-                            let seen = seen(0, py, ty, image[0]).zip(seen(1, px, tx, image[1]));
-                            let at = seen.map(|(y, x)| y * image[1] + x);
+                    for p in 0..volume(positions) {
+                        for t in 0..volume(s.kernel) {
+                            let (places, taps) = (unravel(p, &positions), unravel(t, &s.kernel));
+                            let at = (0..3).try_fold(0, |sum, axis| {
+                                let at = seen(axis, places[axis], taps[axis], image[axis])?;
+                                Some(sum * image[axis] + at)
+                            });
                             let (x_at, y_at) =
                                 if transposed { (Some(p), at) } else { (at, Some(p)) };
                             visit(
-                                x_at.map(|at| x_plane * s.input[0] * s.input[1] + at),
-                                filter * s.kernel[0] * s.kernel[1] + t,
-                                y_at.map(|at| y_plane * s.output[0] * s.output[1] + at),
+                                x_at.map(|at| x_plane * volume(s.input) + at),
+                                filter * volume(s.kernel) + t,
+                                y_at.map(|at| y_plane * volume(s.output) + at),
                             );
                         }
                     }
@@ -192,7 +232,7 @@ fn forward(call: &Call) -> Vec<Expected> {
     let (x, w) = (call.inputs[0].floats(), call.inputs[1].floats());
     let mut sums = vec![Sum::default(); s.shape.iter().product()];
     if let Some(bias) = call.inputs.get(2) {
-        let plane = s.output[0] * s.output[1];
+        let plane: usize = s.output.iter().product();
         let bias = bias.floats();
         let start = |(k, sum): (usize, &mut Sum)| sum.add(bias[k / plane % bias.len()]);
         sums.iter_mut().enumerate().for_each(start);
@@ -221,7 +261,7 @@ fn backward(call: &Call, grads: &[Array], _outputs: &[Array]) -> Vec<Option<Expe
     });
     if let Some(bias) = call.inputs.get(2) {
         let s = sizes(call);
-        let (plane, channels) = (s.output[0] * s.output[1], bias.len());
+        let (plane, channels) = (s.output.iter().product::<usize>(), bias.len());
         dy.iter().enumerate().for_each(|(k, &g)| sums[2][k / plane % channels].add(g));
     }
     let expected = |(x, sums): (&Array, &Vec<Sum>)| {

@@ -75,6 +75,16 @@ pub fn call(draw: &mut Draw, record: &'static Record) -> Call {
             let [low, high] = [low, high].map(|bound| (!draw.chance(4)).then_some(bound));
             new(vec![x], Params::new().with("min", low).with("max", high))
         }
+        "nan_to_num" => {
+            let (shape, dtype) = (draw.shape(), draw.number());
+            let mut x = draw.array(&shape, dtype, [-4.0, 4.0]);
+            draw.sprinkle(&mut x, &WILD);
+            let nan = draw.pick(&[0.0, -2.5]);
+            let [above, below] = [[7.0, 0.0], [-9.0, 0.5]].map(|some| draw.pick(&some));
+            let [above, below] = [above, below].map(|v| (!draw.chance(2)).then_some(v));
+            let params = Params::new().with("nan", nan).with("posinf", above);
+            new(vec![x], params.with("neginf", below))
+        }
         "matmul" | "dot" | "outer" | "linear" => new(matrices(draw, name), Params::new()),
         _ => {
             let (inputs, params) = movement_calls::draw(draw, name);
@@ -97,7 +107,11 @@ fn pointwise_inputs(draw: &mut Draw, name: &str, rule: &pointwise::Pointwise) ->
         Takes::Anything => draw.anything(),
     };
     let dtypes = draw.promoting(dtype);
-    let shapes = if rule.arity == 2 { draw.pair().to_vec() } else { vec![draw.shape()] };
+    let mut shapes = if rule.arity == 1 { vec![draw.shape()] } else { draw.pair().to_vec() };
+    if rule.arity == 3 {
+        let whole = crate::array::broadcast_shapes(&shapes[0], &shapes[1]);
+        shapes.push(draw.partner(&whole));
+    }
     let specials: &[f64] = match draw.below(3) {
         0 => &WILD,
         1 => &TAME,
@@ -105,11 +119,11 @@ fn pointwise_inputs(draw: &mut Draw, name: &str, rule: &pointwise::Pointwise) ->
     };
     let mut inputs = Vec::new();
     for (i, shape) in shapes.iter().enumerate() {
-        let mut x = draw.array(shape, dtypes[i], rule.ranges[i]);
+        let mut x = draw.array(shape, dtypes[i.min(1)], rule.ranges[i.min(1)]);
         draw.sprinkle(&mut x, specials);
         if let Values::Integers(v) = &mut x.values {
             match (name, i) {
-                ("floor_divide" | "modulo", 1) => {
+                ("floor_divide" | "modulo" | "fmod", 1) => {
                     v.iter_mut().filter(|v| **v == 0).for_each(|v| *v = 1)
                 }
                 ("power", 1) => v.iter_mut().filter(|v| **v < 0).for_each(|v| *v = 3),

@@ -1,6 +1,8 @@
 //! The slow reference for the family `loss`.
 
 use crate::array::*;
+use crate::classes::{backward_classes, backward_nll, draw_classes};
+use crate::classes::{forward_classes, forward_nll, row_weights, weighs};
 use crate::draw::Draw;
 use crate::reference::{Call, Reference, summed};
 use extensor::DType;
@@ -15,9 +17,13 @@ pub const REFERENCE: Reference = Reference {
         "binary_cross_entropy",
         "binary_cross_entropy_with_logits",
         "cross_entropy",
+        "nll_loss",
         "hinge_loss",
         "focal_loss",
         "kl_divergence",
+        "gaussian_nll_loss",
+        "poisson_nll_loss",
+        "margin_ranking_loss",
     ],
     draw,
     forward,
@@ -25,14 +31,17 @@ pub const REFERENCE: Reference = Reference {
 };
 
 fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
-    let reduction = draw.pick(&["none", "mean", "sum"]);
+    let mut reduction = draw.pick(&["none", "mean", "sum"]);
+    if name == "kl_divergence" && draw.chance(3) {
+        reduction = "batchmean";
+    }
     let mut params = Params::new();
     if reduction != "mean" || draw.chance(2) {
         params = params.with("reduction", reduction);
     }
     let float = draw.float();
-    if name == "cross_entropy" {
-        return draw_classes(draw, params, float);
+    if matches!(name, "cross_entropy" | "nll_loss") {
+        return draw_classes(draw, name, params, float);
     }
     let dtypes = draw.promoting(float);
     let shape = draw.shape();
@@ -57,6 +66,22 @@ fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
             ranges[1] = [0.0, 1.0];
             specials = [&[0.0, -0.0, 50.0, -50.0, 1e4, -1e4], &[0.0, 1.0]];
         }
+        "kl_divergence" if draw.chance(3) => {
+            params = params.with("log_target", true);
+            ranges = [[-6.0, 0.0]; 2];
+            specials = [&[0.0, -100.0], &[0.0, -0.0, -100.0]];
+        }
+        "gaussian_nll_loss" => {
+            params = params.with("full", draw.chance(2)).with("eps", draw.pick(&[1e-6, 0.5, 0.1]));
+        }
+        "poisson_nll_loss" => {
+            let log_input = draw.chance(2);
+            params = params.with("log_input", log_input).with("full", draw.chance(2));
+            params = params.with("eps", draw.pick(&[1e-8, 0.25, 0.0]));
+            ranges = [[if log_input { -4.0 } else { 0.01 }, 4.0], [0.0, 9.0]];
+            specials = [&[1.0, 0.5, 0.125], &[0.0, 1.0, 2.0, 100.0]];
+        }
+        "margin_ranking_loss" => params = params.with("margin", draw.pick(&[0.0, 0.5, -0.25])),
         "kl_divergence" => {
             ranges = [[-6.0, 0.0], [0.0, 1.0]];
             specials = [&[0.0, -100.0], &[0.0, -0.0, 1.0, 1e-12]];
@@ -80,48 +105,58 @@ fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
     if draw.chance(8) {
         draw.sprinkle(&mut x, &[f64::NAN, 0.5]);
     }
-    (vec![x, t], params)
+    let mut inputs = vec![x, t];
+    further(draw, name, &shape, dtypes, &mut inputs);
+    (inputs, params)
 }
 
-fn draw_classes(draw: &mut Draw, params: Params, dtype: DType) -> (Vec<Array>, Params) {
-    let mut shape = draw.shape_of(1);
-    let axis = usize::from(shape.len() > 1);
-    let indices = draw.chance(2);
-    if indices && shape[axis] == 0 {
-        shape[axis] = 3;
-    }
-    let spread = draw.pick(&[4.0, 4.0, 30.0, 1000.0]);
-    let classes = shape[axis];
-    let [one, other] = draw.promoting(dtype);
-    let mut x = draw.array(&shape, one, [-spread, spread]);
-    if draw.chance(8) {
-        draw.sprinkle(&mut x, &[f64::NAN, 0.0]);
-    }
-    let params = match draw.below(4) {
-        0 => params,
-        _ => params.with("label_smoothing", draw.pick(&[0.0, 0.1, 0.5, 1.0])),
-    };
-    let targets = if indices {
-        let mut rest = shape.clone();
-        rest.remove(axis);
-        let dtype = if classes <= 128 { draw.integer() } else { DType::I64 };
-        let len = rest.iter().product();
-        let values = draw.uniform(0.0, classes as f64, len);
-        let number = |&v: &f64| (v as i128).min(classes as i128 - 1);
-        let values = Values::Integers(values.iter().map(number).collect());
-        Array { shape: rest, dtype, values }
-    } else {
-        let mut t = draw.array(&shape, other, [0.0, 1.0]);
-        if draw.chance(2) {
-            draw.sprinkle(&mut t, &[0.0, 1.0]);
+/// Adds what a loss takes beside predictions and targets.
+fn further(
+    draw: &mut Draw,
+    name: &str,
+    shape: &[usize],
+    dtypes: [DType; 2],
+    inputs: &mut Vec<Array>,
+) {
+    match name {
+        "binary_cross_entropy" | "binary_cross_entropy_with_logits" if draw.chance(2) => {
+            let most = if name == "binary_cross_entropy" { 1 } else { 1 + draw.below(2) };
+            for _ in 0..most {
+                let shape = within(draw, shape);
+                inputs.push(draw.array(&shape, dtypes[1], [0.0, 3.0]));
+            }
         }
-        t
-    };
-    (vec![x, targets], params)
+        "gaussian_nll_loss" => {
+            let mut var = draw.array(shape, dtypes[1], [0.05, 3.0]);
+            draw.sprinkle(&mut var, &[0.5, 0.1, 0.0, -1.0, 4.0]);
+            inputs.push(var);
+        }
+        "margin_ranking_loss" => {
+            let shape = within(draw, shape);
+            let mut signs = draw.array(&shape, dtypes[0], [-1.0, 1.0]);
+            if let Values::Floats(t) = &mut signs.values {
+                t.iter_mut().for_each(|t| *t = 1f64.copysign(*t));
+            }
+            inputs.push(signs);
+        }
+        _ => {}
+    }
+}
+
+/// A shape that broadcasts to this one.
+fn within(draw: &mut Draw, shape: &[usize]) -> Vec<usize> {
+    let cut = draw.below(shape.len() + 1);
+    let one = |&size: &usize| if draw.chance(4) { 1 } else { size };
+    shape[cut..].iter().map(one).collect()
+}
+
+/// `½·ln 2π`.
+fn half_log_tau() -> f64 {
+    0.5 * std::f64::consts::TAU.ln()
 }
 
 /// A number and how far a right computation may be off.
-type Off = (f64, f64);
+pub type Off = (f64, f64);
 
 /// What is particular to a call: units of rounding, and parameters.
 struct Place<'a> {
@@ -132,6 +167,39 @@ struct Place<'a> {
 impl Place<'_> {
     fn param(&self, name: &str, default: f64) -> f64 {
         self.call.float(name).unwrap_or(default)
+    }
+
+    /// The loss of one element, beside the further tensors' elements.
+    fn loss_of(&self, x: f64, t: f64, more: &[f64]) -> Off {
+        let u = self.unit;
+        match (self.call.name, more) {
+            (_, []) => self.loss(x, t),
+            _ if [x, t].iter().chain(more).any(|v| v.is_nan()) => (f64::NAN, 0.0),
+            ("gaussian_nll_loss", &[var]) => {
+                let (d, v) = (x - t, var.max(self.rounded(self.param("eps", 1e-6))));
+                let parts = [0.5 * v.ln(), 0.5 * d * d / v];
+                let full = if self.call.flag("full") { half_log_tau() } else { 0.0 };
+                let size = parts[0].abs() + parts[1] + full;
+                (parts[0] + parts[1] + full, 12.0 * u * size)
+            }
+            // The first, the second, and which is to be larger.
+            ("margin_ranking_loss", &[sign]) => {
+                let margin = self.rounded(self.param("margin", 0.0));
+                let size = margin.abs() + (x - t).abs();
+                ((margin - sign * (x - t)).max(0.0), 4.0 * u * size)
+            }
+            ("binary_cross_entropy_with_logits", &[w, ref rest @ ..]) => {
+                let p = rest.first().copied().unwrap_or(1.0);
+                let parts = [(1.0 - t) * softplus(x), p * t * softplus(-x)];
+                let size = w.abs() * (parts[0].abs() + parts[1].abs());
+                (w * (parts[0] + parts[1]), 20.0 * u * size)
+            }
+            (_, &[w]) => {
+                let (value, off) = self.loss(x, t);
+                (w * value, w.abs() * off + 2.0 * u * (w * value).abs())
+            }
+            (name, _) => panic!("no reference for {name}"),
+        }
     }
 
     /// The loss of one element.
@@ -168,9 +236,85 @@ impl Place<'_> {
                 let (weight, gamma) = self.weighed(x, t);
                 (weight * cost, weight * (off + cost * (24.0 + 16.0 * gamma) * u))
             }
+            "poisson_nll_loss" => {
+                let parts = if self.flag("log_input", true) {
+                    [x.exp(), -t * x]
+                } else {
+                    [x, -t * (x + self.rounded(self.param("eps", 1e-8))).ln()]
+                };
+                let mut value = parts[0] + parts[1];
+                let mut size = parts[0].abs() + parts[1].abs() + t;
+                if self.call.flag("full") && t > 1.0 {
+                    let more = [t * t.ln(), -t, half_log_tau(), 0.5 * t.ln()];
+                    value += more.iter().sum::<f64>();
+                    size += more.iter().map(|v| v.abs()).sum::<f64>();
+                }
+                (value, 16.0 * u * size)
+            }
+            "kl_divergence" if self.call.flag("log_target") => {
+                let (e, d) = (t.exp(), t - x);
+                (e * d, 8.0 * u * e * (1.0 + d.abs() + t.abs()) + 1e-30)
+            }
             "kl_divergence" if t == 0.0 => (if x.is_nan() { x } else { 0.0 }, 0.0),
             "kl_divergence" => (t * (t.ln() - x), 16.0 * u * t * (t.ln().abs() + x.abs())),
             name => panic!("no reference for {name}"),
+        }
+    }
+
+    /// A switch that may not be given.
+    fn flag(&self, name: &str, default: bool) -> bool {
+        match self.call.param(name) {
+            Value::Bool(flag) => *flag,
+            _ => default,
+        }
+    }
+
+    /// A parameter as it is computed with.
+    fn rounded(&self, value: f64) -> f64 {
+        round_to(value, if self.unit < 1e-12 { DType::F64 } else { DType::F32 })
+    }
+
+    /// The derivative by input number `which`, beside the further tensors' elements.
+    fn slope_of(&self, which: usize, x: f64, t: f64, more: &[f64]) -> Off {
+        let u = self.unit;
+        match (self.call.name, more) {
+            (_, []) => self.slope(x, t, which == 1),
+            _ if [x, t].iter().chain(more).any(|v| v.is_nan()) => (f64::NAN, 0.0),
+            ("gaussian_nll_loss", &[var]) => {
+                let eps = self.rounded(self.param("eps", 1e-6));
+                let (d, v) = (x - t, var.max(eps));
+                match which {
+                    0 => (d / v, 8.0 * u * (d / v).abs()),
+                    1 => (-d / v, 8.0 * u * (d / v).abs()),
+                    _ if var < eps => (0.0, 0.0),
+                    _ => {
+                        let parts = [0.5 / v, 0.5 * d * d / v / v];
+                        (parts[0] - parts[1], 12.0 * u * (parts[0] + parts[1]))
+                    }
+                }
+            }
+            ("margin_ranking_loss", &[sign]) => {
+                let margin = self.rounded(self.param("margin", 0.0));
+                let wrong = margin - sign * (x - t);
+                let pull = if which == 0 { -sign } else { sign };
+                // Which side it is on may be a matter of rounding.
+                let near = wrong.abs() < 8.0 * u * (margin.abs() + (x - t).abs()) && wrong != 0.0;
+                (if wrong > 0.0 { pull } else { 0.0 }, if near { 1.0 } else { 0.0 })
+            }
+            ("binary_cross_entropy_with_logits", &[w, ref rest @ ..]) => {
+                let p = rest.first().copied().unwrap_or(1.0);
+                let parts = match which {
+                    0 => [(1.0 - t) * sigmoid(x), -p * t * sigmoid(-x)],
+                    _ => [p * softplus(-x), -softplus(x)],
+                };
+                let size = w.abs() * (parts[0].abs() + parts[1].abs());
+                (w * (parts[0] + parts[1]), 24.0 * u * size)
+            }
+            (_, &[w]) => {
+                let (value, off) = self.slope(x, t, which == 1);
+                (w * value, w.abs() * off + 2.0 * u * (w * value).abs())
+            }
+            (name, _) => panic!("no reference for {name}"),
         }
     }
 
@@ -230,6 +374,28 @@ impl Place<'_> {
                 let rounded = gamma * cost * 8.0 * u;
                 (weight * (bend * cost + slope), weight * (error + rounded))
             }
+            "poisson_nll_loss" if by_target => {
+                let shifted = x + self.rounded(self.param("eps", 1e-8));
+                let own = if self.flag("log_input", true) { -x } else { -shifted.ln() };
+                let full = self.call.flag("full") && t > 1.0;
+                let parts = if full { [t.ln(), 0.5 / t] } else { [0.0; 2] };
+                let size = 1.0 + own.abs() + parts[0] + parts[1];
+                (own + parts[0] + parts[1], 12.0 * u * size)
+            }
+            "poisson_nll_loss" if self.flag("log_input", true) => {
+                (x.exp() - t, 8.0 * u * (x.exp() + t))
+            }
+            "poisson_nll_loss" => {
+                let shifted = nonzero(x + self.rounded(self.param("eps", 1e-8)));
+                (1.0 - t / shifted, 12.0 * u * (1.0 + t / shifted))
+            }
+            "kl_divergence" if self.call.flag("log_target") => {
+                let e = t.exp();
+                if !by_target {
+                    return (-e, 12.0 * u * e * (1.0 + t.abs()) + 1e-30);
+                }
+                (e * (t - x + 1.0), 12.0 * u * e * (2.0 + t.abs() + x.abs()) + 1e-30)
+            }
             "kl_divergence" if by_target => {
                 let log = nonzero(t).ln();
                 (log + 1.0 - x, 16.0 * u * (log.abs() + 1.0 + x.abs()))
@@ -246,6 +412,10 @@ impl Place<'_> {
     }
 }
 
+fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
 fn sigmoid(x: f64) -> f64 {
     if x >= 0.0 { 1.0 / (1.0 + (-x).exp()) } else { x.exp() / (1.0 + x.exp()) }
 }
@@ -257,8 +427,22 @@ fn reduction(call: &Call) -> &str {
     }
 }
 
+/// What the sum of the losses is divided by.
+fn divisor(call: &Call, word: &str, shape: &[usize], count: usize) -> f64 {
+    match word {
+        "mean" if weighs(call) && !call.inputs[1].dtype.is_float() => {
+            let mut sum = Sum::default();
+            row_weights(call).into_iter().for_each(|weight| sum.add(weight));
+            sum.value()
+        }
+        "mean" => count as f64,
+        "batchmean" => shape.first().map_or(1.0, |&n| n as f64),
+        _ => 1.0,
+    }
+}
+
 /// The losses of all elements in one, or as they are.
-fn reduced(call: &Call, losses: Vec<Off>, shape: Vec<usize>, dtype: DType) -> Expected {
+pub fn reduced(call: &Call, losses: Vec<Off>, shape: Vec<usize>, dtype: DType) -> Expected {
     let work = working(dtype);
     let below = tiny(work) * 4.0;
     let near = |&(value, error): &Off| Near { value, error: error + below };
@@ -269,9 +453,13 @@ fn reduced(call: &Call, losses: Vec<Off>, shape: Vec<usize>, dtype: DType) -> Ex
             losses.iter().for_each(|&(value, _)| sum.add(value));
             let error = losses.iter().map(|l| l.1 + below).sum();
             let total = summed(&sum, error, dtype);
-            let count = if word == "mean" { losses.len() as f64 } else { 1.0 };
+            let count = divisor(call, word, &shape, losses.len());
             let value = total.value / count;
-            let error = total.error / count + 2.0 * half_ulp(value, DType::F64);
+            let mut error = total.error / count + 2.0 * half_ulp(value, DType::F64);
+            if weighs(call) {
+                // The sum of the weights is rounded too.
+                error += 64.0 * work.epsilon() * value.abs();
+            }
             (vec![], vec![Near { value, error }])
         }
     };
@@ -282,24 +470,39 @@ fn forward(call: &Call) -> Vec<Expected> {
     if call.name == "cross_entropy" {
         return vec![forward_classes(call)];
     }
-    let dtype = call.promoted(0..2);
+    if call.name == "nll_loss" {
+        return vec![forward_nll(call)];
+    }
+    let dtype = call.promoted(0..call.inputs.len());
     let place = Place { call, unit: working(dtype).epsilon() / 2.0 };
-    let (x, t) = (call.inputs[0].floats(), call.inputs[1].floats());
-    let losses = x.iter().zip(t).map(|(&x, &t)| place.loss(x, t)).collect();
+    let (x, t, more) = (call.inputs[0].floats(), call.inputs[1].floats(), beside(call));
+    let losses = (0..x.len()).map(|k| place.loss_of(x[k], t[k], &more[k])).collect();
     vec![reduced(call, losses, call.inputs[0].shape.clone(), dtype)]
 }
 
+/// The further tensors' numbers, for each element.
+fn beside(call: &Call) -> Vec<Vec<f64>> {
+    let of = |index: Vec<usize>| {
+        let one = |x: &Array| x.floats()[ravel_broadcast(&index, &x.shape)];
+        call.inputs[2..].iter().map(one).collect()
+    };
+    indices(&call.inputs[0].shape).map(of).collect()
+}
+
 /// The gradient of each of `count` losses.
-fn spread(call: &Call, g: &Array, count: usize) -> Vec<f64> {
+pub fn spread(call: &Call, g: &Array, count: usize) -> Vec<f64> {
     match reduction(call) {
         "none" => g.floats().to_vec(),
-        "mean" => vec![g.floats()[0] / count as f64; count],
-        _ => vec![g.floats()[0]; count],
+        word => match divisor(call, word, &call.inputs[0].shape, count) {
+            // Where nothing counts, nothing is moved.
+            0.0 => vec![0.0; count],
+            divisor => vec![g.floats()[0] / divisor; count],
+        },
     }
 }
 
 /// A product of `g` and a slope, in the precision of the output's gradient.
-fn product(g: f64, (slope, off): Off, g_dtype: DType, own: DType) -> Near {
+pub fn product(g: f64, (slope, off): Off, g_dtype: DType, own: DType) -> Near {
     let work = working(g_dtype);
     let value = g * slope;
     let limit = g_dtype.max_finite();
@@ -319,124 +522,28 @@ fn backward(call: &Call, grads: &[Array], _outputs: &[Array]) -> Vec<Option<Expe
     if call.name == "cross_entropy" {
         return backward_classes(call, g);
     }
+    if call.name == "nll_loss" {
+        return backward_nll(call, g);
+    }
     let place = Place { call, unit: working(g.dtype).epsilon() / 2.0 };
-    let (x, t) = (call.inputs[0].floats(), call.inputs[1].floats());
+    let (x, t, more) = (call.inputs[0].floats(), call.inputs[1].floats(), beside(call));
     let each = spread(call, g, x.len());
     let one = |which: usize| {
         let own = &call.inputs[which];
-        let near =
-            |k: usize| product(each[k], place.slope(x[k], t[k], which == 1), g.dtype, own.dtype);
+        let near = |k: usize| {
+            product(each[k], place.slope_of(which, x[k], t[k], &more[k]), g.dtype, own.dtype)
+        };
         let values = Wanted::Floats((0..x.len()).map(near).collect());
         Some(Expected { shape: own.shape.clone(), dtype: own.dtype, values })
     };
     let constant = matches!(call.name, "hinge_loss" | "focal_loss");
-    vec![one(0), if constant { None } else { one(1) }]
-}
-
-/// A row of scores: which elements they are, and the sum of their exponentials.
-struct Scores {
-    at: Vec<usize>,
-    most: f64,
-    /// `Σ e^(x − most)`, and the error of its logarithm.
-    sum: f64,
-    off: f64,
-    /// What they should be, smoothed.
-    targets: Vec<f64>,
-}
-
-fn scores(call: &Call, dtype: DType) -> Vec<Scores> {
-    let (x, targets) = (&call.inputs[0], &call.inputs[1]);
-    let axis = usize::from(x.shape.len() > 1);
-    let (classes, inner) = (x.shape[axis], x.shape[axis + 1..].iter().product::<usize>());
-    let outer: usize = x.shape[..axis].iter().product();
-    let smoothing = call.float("label_smoothing").unwrap_or(0.0);
-    let unit = working(dtype).epsilon() / 2.0;
-    let mut rows = Vec::new();
-    for row in 0..outer * inner {
-        let start = row / inner * classes * inner + row % inner;
-        let at: Vec<usize> = (0..classes).map(|c| start + c * inner).collect();
-        let values: Vec<f64> = at.iter().map(|&k| x.floats()[k]).collect();
-        let most = values
-            .iter()
-            .copied()
-            .fold(f64::NEG_INFINITY, |a, b| if a.is_nan() || a > b { a } else { b });
-        let mut sum = 0.0;
-        let mut off = 0.0;
-        for v in &values {
-            let e = (v - most).exp();
-            sum += e;
-            off += e * (most - v + 10.0) * unit;
-        }
-        let target = |c: usize| {
-            let own = match &targets.values {
-                Values::Floats(t) => t[at[c]],
-                Values::Integers(k) => f64::from(k[row] == c as i128),
-            };
-            (1.0 - smoothing) * own + smoothing / classes as f64
-        };
-        let targets = (0..classes).map(target).collect();
-        rows.push(Scores { most, off: off / sum, sum, targets, at });
+    let third = (call.name == "gaussian_nll_loss").then(|| one(2)).flatten();
+    let mut grads = vec![one(0), if constant { None } else { one(1) }];
+    grads.resize_with(call.inputs.len(), || None);
+    if third.is_some() {
+        grads[2] = third;
     }
-    rows
-}
-
-/// The float inputs' dtype.
-fn class_dtype(call: &Call) -> DType {
-    let float = call.inputs[1].dtype.is_float();
-    call.promoted(0..if float { 2 } else { 1 })
-}
-
-fn forward_classes(call: &Call) -> Expected {
-    let x = &call.inputs[0];
-    let dtype = class_dtype(call);
-    let unit = DType::F64.epsilon() / 2.0;
-    let loss = |row: &Scores| -> Off {
-        let n = row.at.len() as f64;
-        if n == 0.0 {
-            return (0.0, 0.0);
-        }
-        let mut value = Sum::default();
-        let mut whole = 0.0;
-        for (&k, &t) in row.at.iter().zip(&row.targets) {
-            let far = row.most - x.floats()[k] + row.sum.ln();
-            value.add(if t == 0.0 && !far.is_nan() { 0.0 } else { t * far });
-            whole += t;
-        }
-        let rounding = (n + 16.0) * 2.0 * unit * (value.size + whole * row.sum.ln().abs());
-        let log = if whole == 0.0 { 0.0 } else { whole * (row.off + 8.0 * unit) };
-        (value.value(), log + rounding)
-    };
-    let losses = scores(call, dtype).iter().map(loss).collect();
-    let mut shape = x.shape.clone();
-    shape.remove(usize::from(shape.len() > 1));
-    reduced(call, losses, shape, dtype)
-}
-
-fn backward_classes(call: &Call, g: &Array) -> Vec<Option<Expected>> {
-    let (x, targets) = (&call.inputs[0], &call.inputs[1]);
-    let u = working(g.dtype).epsilon() / 2.0;
-    let rows = scores(call, class_dtype(call));
-    let each = spread(call, g, rows.len());
-    let kept = 1.0 - call.float("label_smoothing").unwrap_or(0.0);
-    let mut grads = [vec![Near::exact(0.0); x.len()], vec![Near::exact(0.0); x.len()]];
-    for (row, &g_row) in rows.iter().zip(&each) {
-        let whole: f64 = row.targets.iter().sum();
-        for (&k, &t) in row.at.iter().zip(&row.targets) {
-            let far = row.most - x.floats()[k];
-            let p = (-far).exp() / row.sum * whole;
-            let off = p * ((far + 24.0 + row.at.len() as f64) * u + 2.0 * row.off) + 8.0 * u * t;
-            grads[0][k] = product(g_row, (p - t, off), g.dtype, x.dtype);
-            let log = far + row.sum.ln();
-            let off = kept * (2.0 * row.off + 8.0 * u * log);
-            grads[1][k] = product(g_row, (kept * log, off), g.dtype, targets.dtype);
-        }
-    }
-    let [dx, dt] = grads;
-    let expected = |own: &Array, values| {
-        let (shape, dtype) = (own.shape.clone(), own.dtype);
-        Some(Expected { shape, dtype, values: Wanted::Floats(values) })
-    };
-    vec![expected(x, dx), if targets.dtype.is_float() { expected(targets, dt) } else { None }]
+    grads
 }
 
 /// What stands for 0 in a denominator.

@@ -9,12 +9,16 @@ mod array;
 mod attention;
 mod bits;
 mod case;
+mod classes;
 mod convolution;
 mod draw;
 mod dropout;
+mod einsum;
 mod generate;
+mod linalg;
 mod loss;
 mod matrix;
+mod meeting;
 mod movement;
 mod movement_calls;
 mod normalization;
@@ -22,8 +26,11 @@ mod pointwise;
 mod pooling;
 mod reduction;
 mod reference;
+mod resizing;
 mod scatter;
+mod selecting;
 mod sorting;
+mod special;
 mod unary;
 
 use case::Case;
@@ -90,6 +97,11 @@ fn elementwise_functions_agree_with_the_reference() {
 #[test]
 fn products_agree_with_the_reference() {
     check(Some(Family::Matrix), 120, Case::agrees);
+}
+
+#[test]
+fn decompositions_agree_with_the_reference() {
+    check(Some(Family::Linalg), 100, Case::agrees);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::reference::{Call, index, summed, summed_in_turn};
 use crate::scatter;
 use extensor::ops::params::Value;
 
-pub const NAMES: [&str; 23] = [
+pub const NAMES: [&str; 25] = [
     "reshape",
     "transpose",
     "broadcast_to",
@@ -26,6 +26,8 @@ pub const NAMES: [&str; 23] = [
     "take",
     "embedding",
     "scatter_add",
+    "diagonal",
+    "diag",
     "tril",
     "triu",
     "one_hot",
@@ -94,6 +96,22 @@ fn sizes(call: &Call, name: &str) -> Vec<i64> {
 /// Index number `k` of an index tensor, on an axis of size `n`.
 pub fn index_at(indices: &Array, k: usize, n: usize) -> usize {
     index(indices.integers()[k] as i64, n)
+}
+
+/// Which element of an axis of size `n` is number `i` of the axis with `before` more at its beginning: found
+/// by going from the border inwards, a step at a time.
+fn bordered(mode: &str, i: usize, before: i64, n: usize) -> Option<usize> {
+    let (mut at, n) = (i as i64 - before, n as i64);
+    while at < 0 || at >= n {
+        at = match mode {
+            "constant" => return None,
+            "reflect" if at < 0 => -at,
+            "reflect" => 2 * (n - 1) - at,
+            "circular" | "wrap" => at + if at < 0 { n } else { -n },
+            _ => at + if at < 0 { 1 } else { -1 },
+        };
+    }
+    Some(at as usize)
 }
 
 fn moved(call: &Call) -> Vec<Moved> {
@@ -193,10 +211,38 @@ fn moved(call: &Call) -> Vec<Moved> {
         "pad" => {
             let Value::Pairs(pads) = call.param("pads") else { panic!("no pads") };
             let to = shape.iter().zip(pads).map(|(&s, p)| s + (p.0 + p.1) as usize).collect();
+            let mode = match call.param("mode") {
+                Value::Text(mode) => &mode[..],
+                _ => "constant",
+            };
             from_first(call, to, |i| {
-                let inside =
-                    |a: usize| i[a].checked_sub(pads[a].0 as usize).filter(|&k| k < shape[a]);
-                (0..n).map(inside).collect()
+                (0..n).map(|a| bordered(mode, i[a], pads[a].0, shape[a])).collect()
+            })
+        }
+        "diagonal" | "diag" if n > 1 => {
+            let k = call.int("offset").unwrap_or(0);
+            let of = |name, from_end| index(call.int(name).unwrap_or(from_end), n);
+            let [rows, columns] = [of("axis1", -2), of("axis2", -1)];
+            let down = |k: i64| usize::try_from(k.max(0)).unwrap();
+            let (row, column) = (down(k.saturating_neg()), down(k));
+            let inside = |&i: &usize| i + row < shape[rows] && i + column < shape[columns];
+            let len = (0..shape[rows]).filter(inside).count();
+            let others: Vec<usize> = (0..n).filter(|a| ![rows, columns].contains(a)).collect();
+            let mut to: Vec<usize> = others.iter().map(|&a| shape[a]).collect();
+            to.push(len);
+            from_first(call, to, |i| {
+                let mut from = vec![0; n];
+                others.iter().zip(i).for_each(|(&a, &k)| from[a] = k);
+                (from[rows], from[columns]) = (i[n - 2] + row, i[n - 2] + column);
+                Some(from)
+            })
+        }
+        "diag" => {
+            let k = call.int("offset").unwrap_or(0);
+            let side = shape[0] + k.unsigned_abs() as usize;
+            from_first(call, vec![side; 2], |i| {
+                let on = i[1] as i64 - i[0] as i64 == k;
+                on.then(|| vec![i[0].min(i[1])])
             })
         }
         "tril" | "triu" => {

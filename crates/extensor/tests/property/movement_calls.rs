@@ -16,7 +16,7 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
     let dtype = draw.anything();
     let least = match name {
         "slice" | "concatenate" | "split" | "gather" | "take" | "scatter_add" | "repeat" => 1,
-        "tril" | "triu" => 2,
+        "tril" | "triu" | "diagonal" => 2,
         _ => 0,
     };
     let shape = draw.shape_of(least);
@@ -109,10 +109,37 @@ pub fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
             (vec![x], none.with("shift", shifts).with("axis", axes))
         }
         "pad" => {
-            let pads = (0..n).map(|_| (draw.between(0, 3), draw.between(0, 3))).collect();
-            let pads: Vec<(i64, i64)> = pads;
+            let mode = draw.pick(&["constant", "reflect", "replicate", "edge", "circular", "wrap"]);
+            let most = |size: usize| match mode {
+                "constant" => 3,
+                "reflect" => (size as i64 - 1).clamp(0, 3),
+                "circular" | "wrap" => (size as i64).min(3),
+                _ => 3 * i64::from(size > 0),
+            };
+            let mut two = |size: usize| [0; 2].map(|_| draw.between(0, most(size)));
+            let pads: Vec<(i64, i64)> = x.shape.iter().map(|&size| two(size).into()).collect();
+            if mode != "constant" {
+                return (vec![x], none.with("pads", pads).with("mode", mode));
+            }
             let value = if dtype.is_float() { 0.5 } else { 1.0 };
             (vec![x], none.with("pads", pads).with("value", value))
+        }
+        "diagonal" => {
+            let mut axes = draw.permutation(n);
+            axes.truncate(2);
+            let either = |i: usize| i as i64 - if draw.chance(2) { n as i64 } else { 0 };
+            let axes: Vec<i64> = axes.into_iter().map(either).collect();
+            let params = none.with("offset", draw.between(-4, 4));
+            if draw.chance(3) {
+                return (vec![x], params);
+            }
+            (vec![x], params.with("axis1", axes[0]).with("axis2", axes[1]))
+        }
+        "diag" => {
+            let wide = draw.chance(2);
+            let shape: Vec<usize> = (0..1 + usize::from(wide)).map(|_| draw.below(9)).collect();
+            let x = draw.array(&shape, dtype, [-4.0, 4.0]);
+            (vec![x], none.with("offset", draw.between(-5, 5)))
         }
         "tril" | "triu" => {
             let k = draw.pick(&[-9, -2, -1, 0, 1, 2, 9]);
@@ -236,7 +263,7 @@ fn picks(draw: &mut Draw, shape: &[usize], n: usize) -> Array {
 
 /// `gather` and `scatter_add`: an index of the same number of axes, no longer than `x` along the
 /// others.
-fn indexed(draw: &mut Draw, name: &str, x: Array) -> (Vec<Array>, Params) {
+pub fn indexed(draw: &mut Draw, name: &str, x: Array) -> (Vec<Array>, Params) {
     let (along, x) = axis_with_elements(draw, x);
     let at = along.rem_euclid(x.shape.len() as i64) as usize;
     let mut shape = x.shape.clone();

@@ -122,6 +122,24 @@ fn share(g: f64, own: f64, other: f64, wins: bool) -> f64 {
     }
 }
 
+/// `g` for the side that won, half of it on a tie; for one beside NaN all.
+fn share_of_number(g: f64, own: f64, other: f64, wins: bool) -> f64 {
+    match () {
+        _ if own.is_nan() && other.is_nan() => f64::NAN,
+        _ if own.is_nan() => 0.0,
+        _ if other.is_nan() => g,
+        _ => share(g, own, other, wins),
+    }
+}
+
+/// The quotient without its fraction.
+fn whole_part(a: f64, b: f64) -> f64 {
+    if b == 0.0 || a.is_infinite() || b.is_infinite() {
+        return (a / b).trunc();
+    }
+    ((a - a % b) / b).round()
+}
+
 /// The radius of a point, 1e-10 at the origin, and the point on the unit circle.
 fn polar(x: &[f64]) -> (f64, [f64; 2]) {
     // Half the size where the radius could overflow, twice and more where it would lose digits.
@@ -157,6 +175,22 @@ fn log_add_exp(a: f64, b: f64) -> f64 {
         _ if a.is_nan() || b.is_nan() => f64::NAN,
         _ if high.is_infinite() || low == f64::NEG_INFINITY => high,
         _ => high + (low - high).exp().ln_1p(),
+    }
+}
+
+/// `g` times a slope of `x·ln z`, where `z` is at, or below, 0 too.
+fn log_slope(g: f64, x: &[f64], slopes: [f64; 2], which: usize, z: f64, c: Context) -> f64 {
+    match () {
+        _ if flat(x).is_nan() => f64::NAN,
+        _ if z < 0.0 && x[0] != 0.0 => {
+            if g == 0.0 {
+                0.0
+            } else {
+                f64::NAN
+            }
+        }
+        _ if z < 0.0 => 0.0,
+        _ => c.settled(times(g, slopes[which]), z == 0.0 && x[0].is_finite() && g.is_finite()),
     }
 }
 
@@ -301,6 +335,79 @@ pub fn find(name: &str) -> Option<Pointwise> {
             gradient: Some(|g, x, _, i, _| share(g, x[i], x[1 - i], x[i] < x[1 - i])),
             ..BINARY
         },
+        "fmod" => Pointwise {
+            float: |x| x[0] % x[1],
+            integer: Some(|x| x[0] % x[1]),
+            gradient: Some(|g, x, _, which, c| match which {
+                _ if (x[0] % x[1]).is_nan() => f64::NAN,
+                0 => g,
+                _ => times(-g, c.held(whole_part(x[0], x[1]))),
+            }),
+            slack: |_| 3.0,
+            ..BINARY
+        },
+        "fmax" => Pointwise {
+            float: |x| x[0].max(x[1]),
+            integer: Some(|x| x[0].max(x[1])),
+            gradient: Some(|g, x, _, i, _| share_of_number(g, x[i], x[1 - i], x[i] > x[1 - i])),
+            ..BINARY
+        },
+        "fmin" => Pointwise {
+            float: |x| x[0].min(x[1]),
+            integer: Some(|x| x[0].min(x[1])),
+            gradient: Some(|g, x, _, i, _| share_of_number(g, x[i], x[1 - i], x[i] < x[1 - i])),
+            ..BINARY
+        },
+        "lerp" => Pointwise {
+            arity: 3,
+            takes: Takes::Floats,
+            float: |x| match x[2] {
+                0.0 if x[1].is_finite() => x[0],
+                1.0 if x[0].is_finite() => x[1],
+                w => x[0] * (1.0 - w) + w * x[1],
+            },
+            ulps: 3.0,
+            scale: |x| (x[0].abs() + x[1].abs()) * (1.0 + x[2].abs()),
+            gradient: Some(|g, x, _, which, _| match which {
+                0 => times(g, 1.0 - x[2]),
+                1 => times(g, x[2]),
+                _ => times(g, x[1] - x[0]),
+            }),
+            slack: |_| 3.0,
+            ..BINARY
+        },
+        "addcmul" => Pointwise {
+            arity: 3,
+            takes: Takes::Floats,
+            float: |x| x[1].mul_add(x[2], x[0]),
+            ulps: 2.0,
+            scale: |x| (x[1] * x[2]).abs() + x[0].abs(),
+            gradient: Some(|g, x, _, which, _| match which {
+                0 => g,
+                1 => times(g, x[2]),
+                _ => times(g, x[1]),
+            }),
+            slack: |_| 3.0,
+            ..BINARY
+        },
+        "addcdiv" => Pointwise {
+            arity: 3,
+            takes: Takes::Floats,
+            float: |x| x[0] + x[1] / x[2],
+            ulps: 2.0,
+            scale: |x| (x[1] / x[2]).abs() + x[0].abs(),
+            gradient: Some(|g, x, _, which, c| {
+                let d = guard(x[2]);
+                match which {
+                    0 => g,
+                    1 => c.settled(g / d, x[2] == 0.0),
+                    _ => c.settled(-times(g, c.held(x[1] / d)) / d, x[2] == 0.0),
+                }
+            }),
+            slack: |_| 4.0,
+            swell: |g, x| 1.0 + (g / guard(x[2])).abs() + (x[1] / guard(x[2])).abs(),
+            ..BINARY
+        },
         "atan2" => Pointwise {
             takes: Takes::Floats,
             float: |x| x[0].atan2(x[1]),
@@ -339,6 +446,36 @@ pub fn find(name: &str) -> Option<Pointwise> {
             }),
             // The difference is rounded, and then an exponent.
             slack: |x| 12.0 + (x[0] - x[1]).abs().min(1e4),
+            ..BINARY
+        },
+        "xlogy" => Pointwise {
+            takes: Takes::Floats,
+            float: |x| if x[0] == 0.0 && !x[1].is_nan() { 0.0 } else { x[0] * x[1].ln() },
+            ulps: 4.0,
+            slack: |_| 12.0,
+            gradient: Some(|g, x, _, which, c| {
+                let y = if x[1] == 0.0 { 1e-10 } else { x[1] };
+                log_slope(g, x, [y.ln(), x[0] / y], which, x[1], c)
+            }),
+            swell: |g, x| (1.0 + g.abs()) * (1.0 + 1.0 / guard(x[1]).abs()),
+            ranges: [[-4.0, 4.0], [0.0, 4.0]],
+            ..BINARY
+        },
+        "xlog1py" => Pointwise {
+            takes: Takes::Floats,
+            float: |x| if x[0] == 0.0 && !x[1].is_nan() { 0.0 } else { x[0] * x[1].ln_1p() },
+            ulps: 4.0,
+            slack: |_| 12.0,
+            gradient: Some(|g, x, _, which, c| {
+                let above = c.held(1.0 + x[1]);
+                let (log, below) = match above {
+                    0.0 => (1e-10f64.ln(), 1e-10),
+                    _ => (x[1].ln_1p(), above),
+                };
+                log_slope(g, x, [log, x[0] / below], which, above, c)
+            }),
+            swell: |g, x| (1.0 + g.abs()) * (1.0 + 1.0 / guard(1.0 + x[1]).abs()),
+            ranges: [[-4.0, 4.0], [-1.0, 4.0]],
             ..BINARY
         },
         "copysign" => Pointwise {

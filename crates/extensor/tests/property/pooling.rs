@@ -7,113 +7,185 @@ use extensor::DType;
 use extensor::ops::params::Params;
 
 pub const REFERENCE: Reference = Reference {
-    names: &["maxpool2d", "avgpool2d", "global_avgpool2d", "adaptive_avgpool2d"],
+    names: &[
+        "maxpool1d",
+        "maxpool2d",
+        "maxpool3d",
+        "adaptive_maxpool1d",
+        "adaptive_maxpool2d",
+        "adaptive_maxpool3d",
+        "avgpool1d",
+        "avgpool2d",
+        "avgpool3d",
+        "global_avgpool2d",
+        "adaptive_avgpool2d",
+    ],
     draw,
     forward,
     backward,
 };
 
+/// Over how many axes windows go.
+fn axes(name: &str) -> usize {
+    match name.as_bytes()[name.len() - 2] {
+        b'1' => 1,
+        b'2' => 2,
+        _ => 3,
+    }
+}
+
 fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
-    let dtype = draw.float();
-    let mut sizes = [0, 0].map(|_| draw.below(9) + 1);
+    let (dtype, axes, largest) = (draw.float(), axes(name), name.contains("max"));
+    let most = if axes == 3 { 6 } else { 9 };
+    let mut sizes: Vec<usize> = (0..axes).map(|_| draw.below(most) + 1).collect();
     if draw.chance(8) {
-        sizes = [draw.below(40) + 20, draw.below(80) + 30];
+        sizes[0] = draw.below(40) + if axes == 3 { 2 } else { 20 };
+        if axes == 2 {
+            sizes[1] = draw.below(80) + 30;
+        }
     }
     let mut shape: Vec<usize> = (0..draw.below(2) + 1).map(|_| draw.below(4)).collect();
     if draw.chance(12) && !shape.contains(&0) {
-        shape[0] *= 40;
+        shape[0] *= if axes == 3 { 10 } else { 40 };
     }
-    shape.extend(sizes);
+    shape.extend(&sizes);
     let mut params = Params::new();
-    match name {
-        "adaptive_avgpool2d" => {
-            let windows = [0, 1].map(|i| draw.below(sizes[i] + 4) as i64);
-            params = params.with("output_size", windows);
-        }
-        "maxpool2d" | "avgpool2d" => {
-            let kernel = [0, 1].map(|i| draw.below(sizes[i].min(5)) as i64 + 1);
-            let stride = [0, 0].map(|_| draw.between(1, 4));
-            let padding = kernel.map(|k| draw.between(0, k / 2));
-            params = params.with("kernel_size", kernel);
-            if !draw.chance(4) {
-                params = params.with("stride", stride);
+    if name.starts_with("adaptive") {
+        let windows: Vec<i64> = sizes.iter().map(|&size| draw.below(size + 4) as i64).collect();
+        params = params.with("output_size", windows);
+    } else if name != "global_avgpool2d" {
+        let kernel: Vec<i64> =
+            sizes.iter().map(|&size| draw.below(size.min(5)) as i64 + 1).collect();
+        let mut dilation = vec![1; axes];
+        if largest && draw.chance(3) {
+            for axis in 0..axes {
+                // So that a window fits, and holds numbers wherever it is.
+                let most = (sizes[axis] as i64 - 1) / (kernel[axis] - 1).max(1);
+                dilation[axis] = draw.between(1, most.clamp(1, 3));
             }
-            if !draw.chance(4) {
-                params = params.with("padding", padding);
-            }
+            params = params.with("dilation", dilation.clone());
         }
-        _ => {}
+        let stride: Vec<i64> = (0..axes).map(|_| draw.between(1, 4)).collect();
+        let gaps = dilation.iter().any(|&d| d > 1);
+        let half = |k: i64| if gaps { 0 } else { k / 2 };
+        let padding: Vec<i64> = kernel.iter().map(|&k| draw.between(0, half(k))).collect();
+        params = params.with("kernel_size", kernel);
+        if !draw.chance(4) {
+            params = params.with("stride", stride);
+        }
+        if !draw.chance(4) {
+            params = params.with("padding", padding);
+        }
+        // With gaps, a window that ends behind the axis may hold nothing.
+        if !gaps && draw.chance(3) {
+            params = params.with("ceil_mode", true);
+        }
+        if !largest && draw.chance(3) {
+            params = params.with("count_include_pad", draw.chance(2));
+        }
+        if !largest && draw.chance(4) {
+            params = params.with("divisor_override", draw.between(1, 9));
+        }
     }
     let mut x = draw.array(&shape, dtype, [-4.0, 4.0]);
-    if name == "maxpool2d" && draw.chance(2) {
+    if largest && draw.chance(2) {
         let specials = [f64::NAN, f64::NEG_INFINITY, f64::INFINITY, 0.0, -0.0, 1.0, -5.0];
         draw.sprinkle(&mut x, &specials);
     }
     (vec![x], params)
 }
 
-/// Where a window begins and ends, and by how many places its sum is divided along an axis.
-type Window = (usize, usize, f64);
+/// The places of a window along an axis, and by how many its sum is divided there.
+type Window = (Vec<usize>, f64);
 
-/// The windows along one of the last two axes.
+/// The windows along one of the last axes.
 fn windows(call: &Call, axis: usize) -> Vec<Window> {
-    let shape = &call.inputs[0].shape;
-    let size = shape[shape.len() - 2 + axis] as i64;
-    let of = |name: &str| call.ints(name).map(|list| list[axis]);
+    let (shape, axes) = (&call.inputs[0].shape, axes(call.name));
+    let size = shape[shape.len() - axes + axis] as i64;
+    let of = |name: &str| call.ints(name).map(|list| list[axis.min(list.len() - 1)]);
+    let whole = |from: i64, to: i64| (from..to).map(|at| at as usize).collect::<Vec<_>>();
     if call.name == "global_avgpool2d" {
-        return vec![(0, size as usize, size as f64)];
+        return vec![(whole(0, size), size as f64)];
     }
     if let Some(count) = of("output_size") {
         let window = |i: i64| {
             let (start, end) = (i * size / count, ((i + 1) * size + count - 1) / count);
-            (start as usize, end as usize, (end - start) as f64)
+            (whole(start, end), (end - start) as f64)
         };
         return (0..count).map(window).collect();
     }
     let kernel = of("kernel_size").expect("a window");
     let (stride, padding) = (of("stride").unwrap_or(kernel), of("padding").unwrap_or(0));
+    let dilation = of("dilation").unwrap_or(1);
+    let reach = (kernel - 1) * dilation + 1;
+    let (ceil, outside) =
+        (call.flag("ceil_mode"), *call.param("count_include_pad") != false.into());
     let mut found = Vec::new();
     let mut start = -padding;
-    while start + kernel <= size + padding {
-        let (low, high) = (start.max(0), (start + kernel).min(size));
-        found.push((low as usize, high as usize, kernel as f64));
+    while start + reach <= size + padding || ceil {
+        let partly = start + reach > size + padding;
+        // A window that is not whole is the last, and there if it begins on the axis and one before it
+        // did not end where the padding does.
+        if partly && (start >= size || start - stride + reach >= size + padding) {
+            break;
+        }
+        let places = (0..kernel).map(|t| start + t * dilation);
+        let counted = places.clone().filter(|&at| at < size + padding).count();
+        let inside = places.filter(|at| (0..size).contains(at)).map(|at| at as usize);
+        let inside: Vec<usize> = inside.collect();
+        let divisor = match (call.int("divisor_override"), axis) {
+            (Some(divisor), 0) => divisor as f64,
+            (Some(_), _) => 1.0,
+            (None, _) if outside => counted as f64,
+            (None, _) => inside.len() as f64,
+        };
+        found.push((inside, divisor));
+        if partly {
+            break;
+        }
         start += stride;
     }
     found
 }
 
-/// Calls `visit` for each window with the number of its result, of the first element of its plane,
-/// and the window.
-fn each(call: &Call, mut visit: impl FnMut(usize, usize, Window, Window)) -> Vec<usize> {
-    let shape = &call.inputs[0].shape;
-    let (outer, plane) = shape.split_at(shape.len() - 2);
-    let (rows, columns) = (windows(call, 0), windows(call, 1));
+/// Calls `visit` for each window with the number of its result, of the first element of its volume, its
+/// places there, and by how many its sum is divided.
+fn each(call: &Call, mut visit: impl FnMut(usize, usize, &[usize], f64)) -> Vec<usize> {
+    let (shape, axes) = (&call.inputs[0].shape, axes(call.name));
+    let (outer, volume) = shape.split_at(shape.len() - axes);
+    // The windows of all axes so far, in order: places in them, and divisors.
+    let mut all: Vec<Window> = vec![(vec![0], 1.0)];
+    let mut counts = Vec::new();
+    for axis in 0..axes {
+        let along = windows(call, axis);
+        counts.push(along.len());
+        let pairs = all.iter().flat_map(|before| along.iter().map(move |own| (before, own)));
+        let both = |(before, own): (&Window, &Window)| {
+            let n = volume[axis];
+            let places = before.0.iter().flat_map(|p| own.0.iter().map(move |k| p * n + k));
+            (places.collect(), before.1 * own.1)
+        };
+        all = pairs.map(both).collect();
+    }
+    let size: usize = volume.iter().product();
     let mut k = 0;
     for p in 0..outer.iter().product() {
-        for &row in &rows {
-            for &column in &columns {
-                visit(k, p * plane[0] * plane[1], row, column);
-                k += 1;
-            }
+        for (places, divisor) in &all {
+            visit(k, p * size, places, *divisor);
+            k += 1;
         }
     }
-    outer.iter().copied().chain([rows.len(), columns.len()]).collect()
-}
-
-/// The places in its plane that a window holds, row by row.
-fn places(width: usize, row: Window, column: Window) -> impl Iterator<Item = usize> {
-    (row.0..row.1).flat_map(move |y| (column.0..column.1).map(move |x| y * width + x))
+    outer.iter().copied().chain(counts).collect()
 }
 
 /// The first largest place of each window; NaN is the largest.
 fn largest(call: &Call) -> (Vec<usize>, Vec<usize>) {
     let x = &call.inputs[0];
-    let width = x.shape[x.shape.len() - 1];
     let mut found = Vec::new();
-    let shape = each(call, |_, first, row, column| {
+    let shape = each(call, |_, first, places, _| {
         let value = |place: usize| x.floats()[first + place];
         let mut best = None;
-        for place in places(width, row, column) {
+        for &place in places {
             let beats =
                 |b: usize| !value(b).is_nan() && (value(place).is_nan() || value(place) > value(b));
             if best.is_none_or(beats) {
@@ -127,8 +199,8 @@ fn largest(call: &Call) -> (Vec<usize>, Vec<usize>) {
 
 fn forward(call: &Call) -> Vec<Expected> {
     let x = &call.inputs[0];
-    let (width, dtype) = (x.shape[x.shape.len() - 1], x.dtype);
-    if call.name == "maxpool2d" {
+    let dtype = x.dtype;
+    if call.name.contains("max") {
         let (shape, found) = largest(call);
         let mut results = Vec::new();
         each(call, |k, first, _, _| results.push(Near::exact(x.floats()[first + found[k]])));
@@ -139,31 +211,34 @@ fn forward(call: &Call) -> Vec<Expected> {
         ];
     }
     let mut results = Vec::new();
-    let shape = each(call, |_, first, row, column| {
+    let shape = each(call, |_, first, places, divisor| {
         let mut sum = Sum::default();
-        places(width, row, column).for_each(|place| sum.add(x.floats()[first + place]));
+        places.iter().for_each(|place| sum.add(x.floats()[first + place]));
         let near = summed(&sum, 0.0, dtype);
-        let area = row.2 * column.2;
-        let value = near.value / area;
-        results
-            .push(Near { value, error: near.error / area + 3.0 * half_ulp(value, working(dtype)) });
+        let value = near.value / divisor;
+        let mut error = near.error / divisor + 3.0 * half_ulp(value, working(dtype));
+        if axes(call.name) == 3 {
+            // The averages of planes are rounded on the way.
+            error += 2.0 * sum.size / divisor * working(dtype).epsilon();
+        }
+        results.push(Near { value, error });
     });
     vec![Expected { shape, dtype, values: Wanted::Floats(results) }]
 }
 
 fn backward(call: &Call, grads: &[Array], _: &[Array]) -> Vec<Option<Expected>> {
     let (x, g) = (&call.inputs[0], &grads[0]);
-    let (width, dtype) = (x.shape[x.shape.len() - 1], x.dtype);
+    let dtype = x.dtype;
     let mut sums = vec![Sum::default(); x.len()];
     let mut errors = vec![0.0; x.len()];
-    let found = if call.name == "maxpool2d" { largest(call).1 } else { Vec::new() };
-    each(call, |k, first, row, column| {
+    let found = if call.name.contains("max") { largest(call).1 } else { Vec::new() };
+    each(call, |k, first, places, divisor| {
         let g = g.floats()[k];
-        if call.name == "maxpool2d" {
+        if call.name.contains("max") {
             return sums[first + found[k]].add(g);
         }
-        let part = g / (row.2 * column.2);
-        for place in places(width, row, column) {
+        let part = g / divisor;
+        for place in places {
             sums[first + place].add(part);
             errors[first + place] += 4.0 * half_ulp(part, working(dtype));
         }

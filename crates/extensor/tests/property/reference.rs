@@ -4,8 +4,9 @@
 use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
-use crate::{activation, attention, bits, convolution, dropout, loss, normalization, pooling};
-use crate::{matrix, movement, reduction, sorting};
+use crate::special;
+use crate::{activation, attention, bits, convolution, dropout, einsum, loss, normalization};
+use crate::{linalg, matrix, meeting, movement, pooling, reduction, resizing, selecting, sorting};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
 
@@ -97,16 +98,22 @@ pub struct Reference {
 type Backward = fn(&Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>>;
 
 /// The families that stand by themselves.
-static FAMILIES: [Reference; 9] = [
+static FAMILIES: &[Reference] = &[
+    einsum::REFERENCE,
+    meeting::REFERENCE,
+    selecting::REFERENCE,
     sorting::REFERENCE,
     bits::REFERENCE,
     activation::REFERENCE,
+    special::REFERENCE,
     convolution::REFERENCE,
     pooling::REFERENCE,
+    resizing::REFERENCE,
     normalization::REFERENCE,
     attention::REFERENCE,
     dropout::REFERENCE,
     loss::REFERENCE,
+    linalg::REFERENCE,
 ];
 
 /// The reference of the family that the operation is of, if it is one of those.
@@ -116,7 +123,7 @@ pub fn family(name: &str) -> Option<&'static Reference> {
 
 /// Whether there is a reference for the operation.
 pub fn knows(name: &str) -> bool {
-    matches!(name, "where" | "clip")
+    matches!(name, "where" | "clip" | "nan_to_num")
         || family(name).is_some()
         || pointwise::find(name).is_some()
         || matrix::NAMES.contains(&name)
@@ -132,6 +139,7 @@ pub fn forward(call: &Call) -> Vec<Expected> {
     match call.name {
         "where" => vec![where_forward(call)],
         "clip" => vec![clip_forward(call)],
+        "nan_to_num" => vec![nan_to_num_forward(call)],
         name if matrix::NAMES.contains(&name) => vec![matrix::forward(call)],
         name if reduction::NAMES.contains(&name) => vec![reduction::forward(call)],
         name if movement::NAMES.contains(&name) => movement::forward(call),
@@ -148,6 +156,7 @@ pub fn backward(call: &Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<E
     match call.name {
         "where" => where_backward(call, g),
         "clip" => clip_backward(call, g),
+        "nan_to_num" => nan_to_num_backward(call, g),
         name if matrix::NAMES.contains(&name) => matrix::backward(call, g),
         name if reduction::NAMES.contains(&name) => vec![reduction::backward(call, g, y)],
         name if movement::NAMES.contains(&name) => movement::backward(call, grads),
@@ -281,7 +290,7 @@ fn pointwise_backward(
     let context = Context { dtype: g.dtype };
     Some(reduced(operand, g, |index, k| {
         let element = |x: &Array| x.floats()[ravel_broadcast(index, &x.shape)];
-        let mut x = [0.0; 2];
+        let mut x = [0.0; 3];
         let x = &mut x[..call.inputs.len()];
         x.iter_mut().zip(&call.inputs).for_each(|(x, input)| *x = element(input));
         let (g, y) = (g.floats()[k], y.floats()[k]);
@@ -372,4 +381,33 @@ fn clip_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
         v if low <= v && v <= high => (g.floats()[k], 0.0),
         _ => (0.0, 0.0),
     }))]
+}
+
+fn nan_to_num_forward(call: &Call) -> Expected {
+    let x = &call.inputs[0];
+    let most = x.dtype.max_finite();
+    let named = |name: &str, default: f64| call.float(name).unwrap_or(default);
+    let one = |&v: &f64| {
+        Near::exact(match v {
+            v if v.is_nan() => named("nan", 0.0),
+            f64::INFINITY => named("posinf", most),
+            f64::NEG_INFINITY => named("neginf", -most),
+            v => v,
+        })
+    };
+    let values = match &x.values {
+        Values::Floats(v) => Wanted::Floats(v.iter().map(one).collect()),
+        Values::Integers(v) => Wanted::Integers(v.clone()),
+    };
+    Expected { shape: x.shape.clone(), dtype: x.dtype, values }
+}
+
+fn nan_to_num_backward(call: &Call, g: &Array) -> Vec<Option<Expected>> {
+    let x = &call.inputs[0];
+    if !x.dtype.is_float() {
+        return vec![None];
+    }
+    let one =
+        |_: &[usize], k: usize| (if x.floats()[k].is_finite() { g.floats()[k] } else { 0.0 }, 0.0);
+    vec![Some(reduced(x, g, one))]
 }

@@ -14,6 +14,19 @@ pub fn find(name: &str) -> Option<Pointwise> {
             slack: |_| 0.0,
             ..UNARY
         },
+        "exp2" => Pointwise {
+            float: |x| x[0].exp2(),
+            gradient: Some(|g, x, _, _, _| times(g, x[0].exp2() * LN_2)),
+            // It may be infinite where its derivative is not, just.
+            swell: |g, x| if x[0] > 1e3 { f64::INFINITY } else { 1.0 + g.abs() },
+            ..UNARY
+        },
+        "cbrt" => Pointwise {
+            float: |x| x[0].cbrt(),
+            gradient: Some(|g, _, y, _, c| c.settled(g / 3.0 / guard(y) / guard(y), y == 0.0)),
+            swell: |g, _| 1.0 + g.abs(),
+            ..UNARY
+        },
         "expm1" => Pointwise {
             float: |x| x[0].exp_m1(),
             gradient: Some(|g, x, _, _, c| times(g, c.held(x[0].exp()))),

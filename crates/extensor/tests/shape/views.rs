@@ -42,7 +42,7 @@ fn the_backward_of_a_view_is_a_view_where_no_element_is_summed_or_filled_in() {
         expand_dims_backward(&expand_dims(&g, 0).unwrap(), &[2, 3, 4]),
         flatten_backward(&g, &[2, 3, 2, 2]),
         flip_backward(&g, None),
-        pad_backward(&g, &[1, 3, 2], [(1, 0), (0, 0), (1, 1)]),
+        pad_backward(&g, &[1, 3, 2], [(1, 0), (0, 0), (1, 1)], 0.0),
     ];
     for view in views {
         assert!(view.unwrap().shares_memory_with(&g));

@@ -18,7 +18,7 @@ pub(super) enum Token {
     Sign(String),
 }
 
-const SUPERSCRIPTS: [(char, &str); 17] = [
+const SUPERSCRIPTS: [(char, &str); 21] = [
     ('⁰', "0"),
     ('¹', "1"),
     ('²', "2"),
@@ -35,6 +35,10 @@ const SUPERSCRIPTS: [(char, &str); 17] = [
     ('ˣ', "x"),
     ('ᵃ', "a"),
     ('ᵇ', "b"),
+    ('ⁱ', "i"),
+    ('ᵗ', "t"),
+    ('⁽', "("),
+    ('⁾', ")"),
     ('ᵀ', "\\top"),
 ];
 const SUBSCRIPTS: [(char, &str); 14] = [
@@ -53,12 +57,15 @@ const SUBSCRIPTS: [(char, &str); 14] = [
     ('ₖ', "k"),
     ('ₙ', "n"),
 ];
-const SYMBOLS: [(char, &str); 8] = [
+const SYMBOLS: [(char, &str); 11] = [
     ('α', "\\alpha"),
     ('γ', "\\gamma"),
+    ('Γ', "\\Gamma"),
+    ('ψ', "\\psi"),
     ('λ', "\\lambda"),
     ('π', "\\pi"),
     ('σ', "\\sigma"),
+    ('ω', "\\omega"),
     ('Φ', "\\Phi"),
     ('ε', "\\varepsilon"),
     ('∞', "\\infty"),

@@ -1,7 +1,8 @@
 """Products of vectors, matrices and tensors."""
 
 import builtins
-from collections.abc import Iterable, Sequence
+import string
+from collections.abc import Sequence
 
 from .. import ops
 from .._core import Tensor
@@ -31,8 +32,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Tensor:
     if x1.shape[axis] != x2.shape[axis]:
         raise ValueError(f"vecdot: shapes {x1.shape} and {x2.shape} differ along axis {axis}")
     x1, x2 = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
-    row, column = ops.expand_dims(x1, -2), ops.expand_dims(x2, -1)
-    return ops.squeeze(ops.matmul(row, column), (-2, -1))
+    return ops.einsum((x1, x2), "...i,...i->...")
 
 
 def tensordot(
@@ -55,20 +55,18 @@ def tensordot(
         second = axes_in("tensordot", axes[1], x2.ndim)
     if [x1.shape[a] for a in first] != [x2.shape[b] for b in second]:
         raise ValueError(f"tensordot: shapes {x1.shape} and {x2.shape} differ along axes {first} and {second}")
-    rest1 = [a for a in range(x1.ndim) if a not in first]
-    rest2 = [b for b in range(x2.ndim) if b not in second]
-    inner = _product(x1.shape[a] for a in first)
-    shape1 = tuple(x1.shape[a] for a in rest1)
-    shape2 = tuple(x2.shape[b] for b in rest2)
-    left = ops.reshape(ops.transpose(x1, rest1 + first), (_product(shape1), inner))
-    right = ops.reshape(ops.transpose(x2, second + rest2), (inner, _product(shape2)))
-    return ops.reshape(ops.matmul(left, right), shape1 + shape2)
+    letters = _labels("tensordot", x1.ndim + x2.ndim)
+    labels1 = letters[: x1.ndim]
+    labels2 = list(letters[x1.ndim :])
+    for a, b in zip(first, second):
+        labels2[b] = labels1[a]
+    rest1 = [labels1[a] for a in range(x1.ndim) if a not in first]
+    rest2 = [labels2[b] for b in range(x2.ndim) if b not in second]
+    return ops.einsum((x1, x2), f"{labels1},{''.join(labels2)}->{''.join(rest1 + rest2)}")
 
 
-def _product(sizes: Iterable[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
-
-
+def _labels(op: str, axes: int) -> str:
+    """So many letters."""
+    if axes > len(string.ascii_letters):
+        raise ValueError(f"{op}: the tensors have {axes} axes together, expected at most {len(string.ascii_letters)}")
+    return string.ascii_letters[:axes]

@@ -21,18 +21,26 @@ from .._core import Tensor
 from . import init
 from ._layers import (
     AdaptiveAvgPool,
+    AvgPool1d,
     AvgPool2d,
+    AvgPool3d,
     Conv1d,
     Conv2d,
+    Conv3d,
+    ConvTranspose1d,
     ConvTranspose2d,
+    ConvTranspose3d,
     Dropout,
     Embedding,
     Flatten,
     GlobalAvgPool,
     Linear,
+    MaxPool1d,
     MaxPool2d,
+    MaxPool3d,
     MultiHeadAttention,
     Sequential,
+    Upsample,
 )
 from ._module import INFERENCE, Inference, Mode, Module, Training, buffer, static
 from ._norm import BatchNorm2d, GroupNorm, LayerNorm, RMSNorm
@@ -40,10 +48,11 @@ from ._summary import Summary, summary
 from . import models  # made of the layers
 
 __all__ = [
-    "AdaptiveAvgPool", "AvgPool2d", "BatchNorm2d", "Conv1d", "Conv2d", "ConvTranspose2d", "Dropout",
-    "Embedding", "Flatten", "GlobalAvgPool", "GroupNorm", "INFERENCE", "Inference", "LayerNorm", "Linear",
-    "MaxPool2d", "Mode", "Module", "MultiHeadAttention", "RMSNorm", "Sequential", "Summary", "Training",
-    "buffer", "class_loss", "init", "models", "static", "summary",
+    "AdaptiveAvgPool", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BatchNorm2d", "Conv1d", "Conv2d", "Conv3d",
+    "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Dropout", "Embedding", "Flatten",
+    "GlobalAvgPool", "GroupNorm", "INFERENCE", "Inference", "LayerNorm", "Linear", "MaxPool1d", "MaxPool2d",
+    "MaxPool3d", "Mode", "Module", "MultiHeadAttention", "RMSNorm", "Sequential", "Summary", "Training",
+    "Upsample", "buffer", "class_loss", "init", "models", "static", "summary",
 ]  # fmt: skip
 
 

@@ -7,14 +7,18 @@ they compute is the operations' concern.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import _core, ops
+from .. import _array_api, _core, ops
+from .._autodiff import stop_gradient
 from .._core import Key, Tensor
 from ._module import INFERENCE, Inference, Mode, Module, static
 
 __all__ = [
-    "AdaptiveAvgPool", "AvgPool2d", "Conv1d", "Conv2d", "ConvTranspose2d", "Dropout", "Embedding",
-    "Flatten", "GlobalAvgPool", "Linear", "MaxPool2d", "MultiHeadAttention", "Sequential",
+    "AdaptiveAvgPool", "AvgPool1d", "AvgPool2d", "AvgPool3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d",
+    "ConvTranspose2d", "ConvTranspose3d", "Dropout", "Embedding", "Flatten", "GlobalAvgPool", "Linear",
+    "MaxPool1d", "MaxPool2d", "MaxPool3d", "MultiHeadAttention", "Sequential", "Upsample",
 ]
+
+_api: Any = _array_api
 
 #: One number for both axes, or one for each.
 Pair = int | Sequence[int]
@@ -25,6 +29,17 @@ def _pair(x: Pair) -> tuple[int, int]:
         return x, x
     a, b = x
     return a, b
+
+
+#: One number for all three axes, or one for each.
+Triple = int | Sequence[int]
+
+
+def _triple(x: Triple) -> tuple[int, int, int]:
+    if isinstance(x, int):
+        return x, x, x
+    a, b, c = x
+    return a, b, c
 
 
 class Linear(Module):
@@ -48,15 +63,35 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """`y[j…] = weight[index[j…]]`: a vector for each of a number of things."""
+    """`y[j…] = weight[index[j…]]`: a vector for each of a number of things. That of `padding_idx`, if there is one, begins
+    as zeros and has no gradient.
+
+    >>> import extensor as ex
+    >>> from extensor import nn
+    >>> table = nn.Embedding(ex.Key(1), 3, 2, padding_idx=0)
+    >>> ex.grad(lambda t: ex.sum(t(ex.asarray([0, 2, 2]))))(table).weight.tolist()
+    [[0.0, 0.0], [0.0, 0.0], [2.0, 2.0]]
+    """
 
     weight: Tensor
+    padding_idx: int | None = static()
 
-    def __init__(self, key: Key, count: int, size: int) -> None:
-        self.weight = _core.embedding_parameters(key, count, size)
+    def __init__(self, key: Key, count: int, size: int, *, padding_idx: int | None = None) -> None:
+        if padding_idx is not None and not -count <= padding_idx < count:
+            raise ValueError(f"Embedding: padding_idx is {padding_idx}, expected one of {count} things")
+        self.padding_idx = None if padding_idx is None else padding_idx % count
+        weight = _core.embedding_parameters(key, count, size)
+        if self.padding_idx is not None:
+            kept = ops.one_hot(_api.asarray(self.padding_idx), count, weight.dtype)
+            weight = weight * (1.0 - _api.expand_dims(kept, axis=1))
+        self.weight = weight
 
     def __call__(self, index: Tensor, mode: Mode = INFERENCE) -> Tensor:
-        return ops.embedding(self.weight, index)
+        y = ops.embedding(self.weight, index)
+        if self.padding_idx is None:
+            return y
+        padding = _api.expand_dims(index == self.padding_idx, axis=-1)
+        return _api.where(padding, stop_gradient(y), y)
 
 
 class Conv1d(Module):
@@ -74,7 +109,7 @@ class Conv1d(Module):
         dilation: int = 1, groups: int = 1, bias: bool = True,
     ) -> None:  # fmt: skip
         self.weight, self.bias = _core.convolution_parameters(
-            "conv1d", key, inputs, outputs, _pair(kernel), groups, bias
+            "conv1d", key, inputs, outputs, [kernel], groups, bias
         )
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
 
@@ -139,6 +174,84 @@ class ConvTranspose2d(Module):
     def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         settings = self.stride, self.padding, self.output_padding, self.dilation, self.groups
         return ops.conv_transpose2d(x, self.weight, self.bias, *settings)
+
+
+class Conv3d(Module):
+    """`ops.conv3d` of volumes `[volumes, in, depth, height, width]` with a weight and a bias."""
+
+    weight: Tensor
+    bias: Tensor | None
+    stride: Triple = static()
+    padding: Triple = static()
+    dilation: Triple = static()
+    groups: int = static()
+
+    def __init__(
+        self, key: Key, inputs: int, outputs: int, kernel: Triple, *,
+        stride: Triple = 1, padding: Triple = 0, dilation: Triple = 1, groups: int = 1, bias: bool = True,
+    ) -> None:  # fmt: skip
+        self.weight, self.bias = _core.convolution_parameters(
+            "conv3d", key, inputs, outputs, _triple(kernel), groups, bias
+        )
+        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
+
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
+        settings = self.stride, self.padding, self.dilation, self.groups
+        return ops.conv3d(x, self.weight, self.bias, *settings)
+
+
+class ConvTranspose1d(Module):
+    """`ops.conv_transpose1d` of sequences `[sequences, in, length]` with a weight and a bias."""
+
+    weight: Tensor
+    bias: Tensor | None
+    stride: int = static()
+    padding: int = static()
+    output_padding: int = static()
+    dilation: int = static()
+    groups: int = static()
+
+    def __init__(
+        self, key: Key, inputs: int, outputs: int, kernel: int, *,
+        stride: int = 1, padding: int = 0, output_padding: int = 0, dilation: int = 1,
+        groups: int = 1, bias: bool = True,
+    ) -> None:  # fmt: skip
+        self.weight, self.bias = _core.convolution_parameters(
+            "conv_transpose1d", key, inputs, outputs, [kernel], groups, bias
+        )
+        self.stride, self.padding, self.output_padding = stride, padding, output_padding
+        self.dilation, self.groups = dilation, groups
+
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
+        settings = self.stride, self.padding, self.output_padding, self.dilation, self.groups
+        return ops.conv_transpose1d(x, self.weight, self.bias, *settings)
+
+
+class ConvTranspose3d(Module):
+    """`ops.conv_transpose3d` of volumes `[volumes, in, depth, height, width]` with a weight and a bias."""
+
+    weight: Tensor
+    bias: Tensor | None
+    stride: Triple = static()
+    padding: Triple = static()
+    output_padding: Triple = static()
+    dilation: Triple = static()
+    groups: int = static()
+
+    def __init__(
+        self, key: Key, inputs: int, outputs: int, kernel: Triple, *,
+        stride: Triple = 1, padding: Triple = 0, output_padding: Triple = 0, dilation: Triple = 1,
+        groups: int = 1, bias: bool = True,
+    ) -> None:  # fmt: skip
+        self.weight, self.bias = _core.convolution_parameters(
+            "conv_transpose3d", key, inputs, outputs, _triple(kernel), groups, bias
+        )
+        self.stride, self.padding, self.output_padding = stride, padding, output_padding
+        self.dilation, self.groups = dilation, groups
+
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
+        settings = self.stride, self.padding, self.output_padding, self.dilation, self.groups
+        return ops.conv_transpose3d(x, self.weight, self.bias, *settings)
 
 
 class MultiHeadAttention(Module):
@@ -238,6 +351,47 @@ class AvgPool2d(_Pool):
 
     def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
         return ops.avgpool2d(x, self.size, self.stride, self.padding)
+
+
+class MaxPool1d(_Pool):
+    """The largest number of each window of sequences `[N, C, L]`."""
+
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
+        return ops.maxpool1d(x, self.size, self.stride, self.padding)
+
+
+class AvgPool1d(_Pool):
+    """The average of each window of sequences `[N, C, L]`."""
+
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
+        return ops.avgpool1d(x, self.size, self.stride, self.padding)
+
+
+class MaxPool3d(_Pool):
+    """The largest number of each window of volumes `[N, C, D, H, W]`."""
+
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
+        return ops.maxpool3d(x, self.size, self.stride, self.padding)
+
+
+class AvgPool3d(_Pool):
+    """The average of each window of volumes `[N, C, D, H, W]`."""
+
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
+        return ops.avgpool3d(x, self.size, self.stride, self.padding)
+
+
+class Upsample(Module):
+    """`ops.interpolate` of images, sequences or volumes to so many times their size."""
+
+    scale_factor: float = static()
+    mode: str = static()
+
+    def __init__(self, scale_factor: float, mode: str = "nearest") -> None:
+        self.scale_factor, self.mode = scale_factor, mode
+
+    def __call__(self, x: Tensor, mode: Mode = INFERENCE) -> Tensor:
+        return ops.interpolate(x, None, self.scale_factor, self.mode)
 
 
 class GlobalAvgPool(Module):

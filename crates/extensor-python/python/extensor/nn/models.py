@@ -244,8 +244,8 @@ class Gpt(Module):
         def table(key: Key, rows: int) -> Tensor:
             return init.normal(key, (rows, width), 0.0, 0.02)
 
-        self.tokens = Embedding.of(weight=table(a, vocabulary))
-        self.positions = Embedding.of(weight=table(b, context))
+        self.tokens = Embedding.of(weight=table(a, vocabulary), padding_idx=None)
+        self.positions = Embedding.of(weight=table(b, context), padding_idx=None)
         self.blocks = [Block(c.fold_in(i), width, heads, layers) for i in range(layers)]
         self.norm = LayerNorm(width)
         self.head = Linear.of(weight=table(d, vocabulary), bias=None)

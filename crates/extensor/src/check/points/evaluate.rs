@@ -61,6 +61,10 @@ fn call(form: Form, op: &dyn Operation, args: &[Tensor]) -> Result<Tensor> {
             let condition = Tensor::full(args[0].shape().clone(), f64::from(chosen), DType::Bool)?;
             apply_one(op, &[&condition, &args[0], &args[1]])
         }
+        Form::Before(constant) => {
+            let constant = Tensor::scalar_of(constant, args[0].dtype())?;
+            apply_one(op, &[&args[0], &args[1], &constant])
+        }
         Form::Row { zero, element } => {
             let mut row = args.to_vec();
             if zero {

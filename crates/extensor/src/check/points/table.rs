@@ -29,6 +29,8 @@ pub(super) enum Form {
     Inputs { variables: usize },
     /// Both are inputs, after a condition.
     Chosen(bool),
+    /// Both are inputs, before one that stays the same.
+    Before(f64),
     /// They are a row, perhaps with a zero behind them, of whose result an element is looked at.
     Row { zero: bool, element: Option<usize> },
 }
@@ -118,7 +120,10 @@ fn case(title: &str) -> Result<Case> {
         "false,x,y" => Form::Chosen(false),
         "row" => Form::Row { zero: false, element },
         "row0" => Form::Row { zero: true, element },
-        _ => return Err(bad(title)),
+        _ => match form.strip_prefix("x,y;").map(str::parse) {
+            Some(Ok(constant)) => Form::Before(constant),
+            _ => return Err(bad(title)),
+        },
     };
     let mut params = Params::new();
     for word in words {

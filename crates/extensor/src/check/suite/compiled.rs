@@ -56,7 +56,7 @@ pub fn examine(record: &'static Record, plan: &Plan, build: Build<'_>) -> Outcom
         let floats = sample.inputs.iter().any(|x| x.dtype().is_float());
         // Masks and whole numbers are the same in every dtype.
         let dtypes = if floats { &plan.dtypes[..] } else { &plan.dtypes[..1] };
-        for &dtype in dtypes {
+        for &dtype in dtypes.iter().filter(|dtype| !floats || record.dtypes.contains(dtype)) {
             let at = || format!("{}, {dtype}", describe(number, sample));
             log.guarded("runs", at, |log| {
                 let lock =

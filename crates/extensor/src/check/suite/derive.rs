@@ -57,6 +57,9 @@ pub(super) fn derived(record: &Record, samples: &[Sample]) -> Result<Vec<Sample>
             }
             let far = far || sample.far;
             let mut sample = Sample { inputs, note, far, ..sample.clone() };
+            if !(record.takes)(&sample) {
+                continue;
+            }
             sample.smooth = !(record.kinks)(&sample);
             made.push(sample);
         }

@@ -204,6 +204,10 @@ fn fan_out(
     for (from, to) in [(a, b), (b, a)] {
         let mut shared = inputs.clone();
         shared[to] = shared[from].clone();
+        let mut at = Sample { inputs: shared.clone(), ..sample.clone() };
+        if !(op.record().takes)(&at) {
+            continue;
+        }
         let outputs = match forward_results(op, &shared) {
             Ok(outputs) => outputs,
             Err(error) => return Err(format!("one tensor as both operands: {error}")),
@@ -213,7 +217,6 @@ fn fan_out(
         if !outputs.iter().all(finite) {
             continue;
         }
-        let mut at = Sample { inputs: shared.clone(), ..sample.clone() };
         at.smooth = !(op.record().kinks)(&at);
         let name = |i: usize| input_name(op.record(), i);
         let label = || {

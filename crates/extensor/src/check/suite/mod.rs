@@ -220,7 +220,7 @@ pub fn examine(record: &'static Record, plan: &Plan, build: Build<'_>) -> Outcom
             let lock = sample.large.then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner));
             let op = build(&sample.params).map_err(|e| e.to_string())?;
             let mut seen_floats = false;
-            for &dtype in &plan.dtypes {
+            for &dtype in plan.dtypes.iter().filter(|dtype| record.dtypes.contains(dtype)) {
                 let floats = sample.inputs.iter().any(|x| x.dtype().is_float());
                 if !floats && std::mem::replace(&mut seen_floats, true) {
                     continue; // Masks and whole numbers are the same in every dtype.

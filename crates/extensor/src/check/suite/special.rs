@@ -129,7 +129,8 @@ fn nan_of_nan(
     let here = gradient(values[at])?.0;
     let mut depends = false;
     for other in [0.5, -0.5, 2.5, -2.5, 100.0, -100.0] {
-        let there = gradient(other)?.0;
+        // Not every operation takes such numbers.
+        let Ok((there, _)) = gradient(other) else { continue };
         depends |= (there - here).abs() > MOVED * here.abs().max(there.abs());
     }
     if !depends {

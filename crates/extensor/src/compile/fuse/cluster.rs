@@ -98,7 +98,11 @@ impl<'a> Clusters<'a> {
         let before = call.inputs.iter().filter_map(|x| self.maker(x));
         let fallible = matches!(
             call.kernel.kind(),
-            Kind::Check(_) | Kind::Index(_) | Kind::ClassLosses(_) | Kind::ClassGradient(_)
+            Kind::Check(_)
+                | Kind::Index(_)
+                | Kind::Linalg(_)
+                | Kind::ClassLosses(_)
+                | Kind::ClassGradient(_)
         );
         for other in before.chain(self.fallible.filter(|_| fallible)) {
             needs.set(other);

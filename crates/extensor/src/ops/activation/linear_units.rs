@@ -103,3 +103,31 @@ unary! {
             at -1e4 (2.0): -2.0;
             conventions: "y′(0) = alpha",
 }
+
+/// `e^(x/alpha)`, with what the quotient loses by rounding.
+#[inline(always)]
+fn scaled_exp<R: Real>(x: R, alpha: R) -> R {
+    let z = x / alpha;
+    let lost = (-z).mul_add(alpha, x) / alpha;
+    let lost = R::select(lost.is_finite(), lost, x.lit(0.0));
+    let e = z.exp();
+    lost.mul_add(e, e).like(|| (x / alpha).exp())
+}
+
+// Its slopes agree at 0, whatever alpha is, and its second derivatives do not.
+unary! {
+    /// The exponential linear unit whose slope has no step: the scale of the exponential is that of its
+    /// argument too.
+    real celu (alpha: f64 = 1.0, positive, "how far below 0 it goes"), celu_backward(x), Celu of Activation:
+            y = |x| {
+                let alpha = x.lit(alpha);
+                rectified(x, x, alpha * (x / alpha).expm1())
+            },
+            dy = |g, x| rectified(x, g, g * scaled_exp(x, x.lit(alpha)));
+            "y = x for x > 0, alpha·(e^(x/alpha) − 1) elsewhere", "y′ = 1 for x > 0, e^(x/alpha) elsewhere",
+            on "all numbers" [-4.0, 4.0] kinks [0.0];
+            with {alpha: 1.5} {alpha: 0.375};
+            also bent;
+            at -1e4 (2.0): -2.0;
+            conventions: "y″(0) = 1/alpha, that of the left side",
+}

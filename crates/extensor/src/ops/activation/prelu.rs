@@ -1,6 +1,7 @@
 //! The linear unit whose slope is learned.
 
-use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
+use crate::ops::batching::{Batch, Batched};
+use crate::ops::operation::{Backward, Boxed, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, sum_dtype};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_binary, map_real};
@@ -157,5 +158,8 @@ impl Operation for Prelu {
             || map_real(op, &Formulas(ForX), [g, x, alpha], spec(x)),
             || map_real(op, &Formulas(ForAlpha), [g, x, alpha], spec(alpha)),
         )
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.aligned_whole(self.boxed())
     }
 }

@@ -105,15 +105,44 @@ unary! {
             at 0.5: 0.3752452113048951;
 }
 
+/// `factor·x`, and what it loses by rounding.
+#[inline(always)]
+fn product_and_lost<R: Real>(x: R, factor: f64) -> (R, R) {
+    let factor = x.lit(factor);
+    let z = factor * x;
+    let lost = factor.mul_add(x, -z);
+    (z, R::select(lost.is_finite(), lost, x.lit(0.0)))
+}
+
 unary! {
-    /// A smooth linear unit, `y = ln(1 + eˣ)`.
-    real softplus, softplus_backward(x), Softplus of Activation:
-            y = |x| x.softplus(),
-            dy = |g, x| g * x.sigmoid();
-            "y = ln(1 + eˣ)", "y′ = 1/(1 + e⁻ˣ)",
+    /// A smooth linear unit. It is right to full precision everywhere, and needs no threshold above which it is `x`.
+    real softplus (beta: f64 = 1.0, positive, "how sharply it bends"), softplus_backward(x), Softplus of Activation:
+            y = |x| {
+                if beta == 1.0 {
+                    x.softplus()
+                } else {
+                    // The larger of x and 0, and what vanishes on both sides: the product may overflow.
+                    let (zero, (z, lost)) = (x.lit(0.0), product_and_lost(x, beta));
+                    let (less, lost) = (-z.abs(), R::select(x.lt(zero), lost, -lost));
+                    let tail = lost.mul_add(less.sigmoid(), less.softplus());
+                    x.maximum(zero) + tail / x.lit(beta)
+                }
+            },
+            dy = |g, x| {
+                if beta == 1.0 {
+                    g * x.sigmoid()
+                } else {
+                    let (z, lost) = product_and_lost(x, beta);
+                    let step = z.sigmoid();
+                    let whole = (lost * step).mul_add((-z).sigmoid(), step);
+                    g * whole.like(|| (x.lit(beta) * x).sigmoid())
+                }
+            };
+            "y = ln(1 + e^(beta·x))/beta", "y′ = 1/(1 + e^(−beta·x))",
             on "all numbers" [-6.0, 6.0];
+            with {beta: 1.0} {beta: 2.0} {beta: 0.375};
             also saturated;
-            at 0.5: 0.9740769841801067;
+            at 0.5 (1.0): 0.9740769841801067;
 }
 
 unary! {

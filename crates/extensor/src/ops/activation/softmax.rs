@@ -2,6 +2,7 @@
 
 use crate::exec::launch_one;
 use crate::exec::rows::Rows;
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
@@ -99,6 +100,9 @@ impl<R: Rule> Operation for Over<R> {
     fn terms(&self, inputs: &[&Tensor]) -> usize {
         let shape = inputs[0].shape();
         axis_index(R::RECORD.name, self.axis, shape.len()).map_or(1, |axis| shape[axis])
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Over { axis: shifted(self.axis), ..*self })
     }
 }
 

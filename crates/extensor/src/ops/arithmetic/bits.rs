@@ -4,6 +4,7 @@
 use crate::exec::bits::Bits;
 use crate::exec::check::Check;
 use crate::exec::{launch, launch_one};
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply_one};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, fit_all, infer_binary, infer_unary};
@@ -96,6 +97,9 @@ macro_rules! bitwise {
             }
             fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                 Ok(smallvec![None; call.inputs.len()])
+            }
+            fn batch(&self, call: &Batch<'_>) -> Batched {
+                call.aligned(Box::new(*self))
             }
         }
     };
@@ -254,6 +258,9 @@ macro_rules! unary_bits {
             }
             fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                 Ok(smallvec![None; call.inputs.len()])
+            }
+            fn batch(&self, call: &Batch<'_>) -> Batched {
+                call.aligned(Box::new(*self))
             }
         }
     };

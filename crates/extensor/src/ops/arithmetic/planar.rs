@@ -6,7 +6,7 @@ use crate::ops::calculus::direction;
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, sum_dtype};
 use crate::ops::params::Params;
-use crate::ops::pointwise::{Takes, infer_binary, map_real, settle};
+use crate::ops::pointwise::{Takes, defined, guard_above, infer_binary, map_real, settle};
 use crate::ops::record::{Family, Input, Record, signature};
 use crate::{Result, Tensor};
 use extensor_kernels::map::{Formula, Formulas};
@@ -130,4 +130,85 @@ binary! {
         conventions: "the derivative by a is 0 where a is 0, as that of |a| is",
         samples: |s| pairs(s, |s, a, b| [divisor(s, a), divisor(s, b)]),
         kinks: |sample| sample.meet([0, 1], |a, b| a == 0.0 || b == 0.0),
+}
+
+/// `ln 10⁻¹⁰`: what a logarithm is in a derivative where it is that of 0.
+const LEAST_LOG: f64 = -23.025850929940457;
+
+binary! {
+    /// `x·ln y`, broadcast, and 0 where `x` is 0, whatever `y` is unless it is NaN.
+    ///
+    /// ```
+    /// use extensor::ops::xlogy;
+    /// use extensor::tensor;
+    /// let y = xlogy(&tensor([0.0, 2.0, 0.5]), &tensor([0.0, 1.0, 0.0]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [0.0, 0.0, f64::NEG_INFINITY]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    real xlogy(x, y), xlogy_backward, XLogY:
+        y = |x, y| {
+            let zero = x.lit(0.0);
+            R::select(x.eq(zero), y.nan_or(zero), x * y.log())
+        },
+        da = |g, x, y, limit| {
+            let (zero, one) = (y.lit(0.0), y.lit(1.0));
+            let log = R::select(y.lt(zero), one, guard_above(y)).log();
+            let slope = settle(g.times(x.nan_or(log)), g, y.eq(zero), limit);
+            defined(slope, g, y.lt(zero) & !x.eq(zero))
+        },
+        db = |g, x, y, limit| {
+            let zero = y.lit(0.0);
+            let slope = settle(g.times(x / guard_above(y)), g, y.eq(zero) & x.is_finite(), limit);
+            defined(slope, g, y.lt(zero) & !x.eq(zero))
+        };
+        "z = x·ln y", "(g·ln y, g·x/y)";
+        check any;
+        domain: "y > 0",
+        conventions: "z = 0 where x is 0; where y is 0 the derivative uses 1e-10, and stays finite; below it is 0 where x is 0, NaN where z is",
+        samples: |s| {
+            pairs(s, |s, a, b| [s.normal(a), s.uniform(0.3, 3.0, b)]);
+            let [x, y] = [[0.0, 0.0, 0.0, 1.5, -2.0], [0.7, 0.0, -1.0, 0.0, 1.0]].map(crate::tensor);
+            s.add_noted([x, y], Params::new(), "at zero");
+        },
+        kinks: |sample| sample.meet([0, 1], |_, y| y <= 0.0),
+}
+
+binary! {
+    /// `x·ln(1 + y)`, broadcast, exact for small `y`, and 0 where `x` is 0, whatever `y` is unless it is NaN.
+    ///
+    /// ```
+    /// use extensor::ops::xlog1py;
+    /// use extensor::tensor;
+    /// let y = xlog1py(&tensor([0.0, 2.0, 2.0]), &tensor([-1.0, 0.0, 1e-20]))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [0.0, 0.0, 2e-20]);
+    /// # Ok::<(), extensor::Error>(())
+    /// ```
+    real xlog1py(x, y), xlog1py_backward, XLog1pY:
+        y = |x, y| {
+            let zero = x.lit(0.0);
+            R::select(x.eq(zero), y.nan_or(zero), x * y.log1p())
+        },
+        da = |g, x, y, limit| {
+            let (zero, above) = (y.lit(0.0), y + y.lit(1.0));
+            let log = R::select(above.lt(zero), zero, y).log1p();
+            let log = R::select(above.eq(zero), y.lit(LEAST_LOG), log);
+            let slope = settle(g.times(x.nan_or(log)), g, above.eq(zero), limit);
+            defined(slope, g, above.lt(zero) & !x.eq(zero))
+        },
+        db = |g, x, y, limit| {
+            let (zero, above) = (y.lit(0.0), y + y.lit(1.0));
+            let at = above.eq(zero) & x.is_finite();
+            let slope = settle(g.times(x / guard_above(above)), g, at, limit);
+            defined(slope, g, above.lt(zero) & !x.eq(zero))
+        };
+        "z = x·ln(1 + y)", "(g·ln(1 + y), g·x/(1 + y))";
+        check any;
+        domain: "y > −1",
+        conventions: "z = 0 where x is 0; where y is −1 the derivative uses 1e-10 for 1 + y, and stays finite; below it is 0 where x is 0, NaN where z is",
+        samples: |s| {
+            pairs(s, |s, a, b| [s.normal(a), s.uniform(-0.6, 3.0, b)]);
+            let [x, y] = [[0.0, 0.0, 0.0, 1.5, -2.0], [0.7, -1.0, -2.0, -1.0, 0.0]].map(crate::tensor);
+            s.add_noted([x, y], Params::new(), "at the end");
+        },
+        kinks: |sample| sample.meet([0, 1], |_, y| y <= -1.0),
 }

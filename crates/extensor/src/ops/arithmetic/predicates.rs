@@ -1,5 +1,6 @@
 //! Questions about numbers, answered by masks: what is finite, what is larger, and logic on masks.
 
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply_one};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{Takes, infer_binary, infer_unary, map_mask, map_real_mask};
@@ -81,6 +82,9 @@ macro_rules! question {
             }
             fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                 Ok(smallvec![None; call.inputs.len()])
+            }
+            fn batch(&self, call: &Batch<'_>) -> Batched {
+                call.aligned(Box::new(*self))
             }
         }
     };
@@ -177,6 +181,9 @@ macro_rules! comparison {
             fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                 Ok(smallvec![None; call.inputs.len()])
             }
+            fn batch(&self, call: &Batch<'_>) -> Batched {
+                call.aligned(Box::new(*self))
+            }
         }
     };
 }
@@ -270,6 +277,9 @@ macro_rules! logic {
             }
             fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                 Ok(smallvec![None; call.inputs.len()])
+            }
+            fn batch(&self, call: &Batch<'_>) -> Batched {
+                call.aligned(Box::new(*self))
             }
         }
     };

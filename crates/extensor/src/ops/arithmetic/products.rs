@@ -146,7 +146,7 @@ pub(super) fn any(_: &Tensor, _: &Tensor) -> Result<()> {
 }
 
 /// Whole numbers cannot be divided by zero.
-fn no_integer_zero(op: &'static str, b: &Tensor) -> Result<()> {
+pub(super) fn no_integer_zero(op: &'static str, b: &Tensor) -> Result<()> {
     if !b.dtype().is_int() {
         return Ok(());
     }
@@ -191,7 +191,7 @@ fn at_a_step(sample: &Sample) -> bool {
 }
 
 /// Two numbers whose quotient is at least 0.05 away from a whole number.
-fn uneven(s: &mut Sampler, a: &[usize], b: &[usize]) -> [Tensor; 2] {
+pub(super) fn uneven(s: &mut Sampler, a: &[usize], b: &[usize]) -> [Tensor; 2] {
     // Whole divisors and fractions of ¼ to ¾: the quotient of any pair has a fraction.
     let whole = s.integers(2, b).to_f64_vec().iter().map(|v| v + 1.0).collect();
     let base = s.integers(6, a).to_f64_vec();
@@ -376,7 +376,7 @@ fn share<R: Real>(g: R, low: R, high: R) -> R {
 }
 
 /// Two tensors no two elements of which are equal.
-fn apart_pair(s: &mut Sampler, a: &[usize], b: &[usize]) -> [Tensor; 2] {
+pub(super) fn apart_pair(s: &mut Sampler, a: &[usize], b: &[usize]) -> [Tensor; 2] {
     let (p, q): (usize, usize) = (a.iter().product(), b.iter().product());
     let both = s.apart(&[p + q]).to_f64_vec();
     let made = |values: &[f64], shape: &[usize]| {

@@ -30,12 +30,14 @@ const OP: &str = "scaled_dot_product_attention";
 ///
 /// `q` is `[…, T, d]`, `k` is `[…, S, d]`, `v` is `[…, S, dv]`, with the same axes before the last
 /// two (batch, heads); the result is `[…, T, dv]`. The result for a query that may attend to
-/// nothing is 0.
+/// nothing is 0. Of `k` and `v` one may serve all batches or heads, with an axis of size 1, and each of their heads several
+/// of `q`, if their number divides that of `q`: grouped queries.
 ///
 /// The weights are never stored: memory grows with `T` and `S`, not with their product.
 ///
 /// Conventions: a mask is true where a query may attend to a key; causal: to the keys up to its own
-/// number, from the first on; a query that may attend to nothing gives 0, with gradient 0.
+/// number, from the first on; a query that may attend to nothing gives 0, with gradient 0; k and v may have fewer
+/// heads than q, each for several that follow each other.
 ///
 /// ```
 /// use extensor::ops::AttentionOptions;

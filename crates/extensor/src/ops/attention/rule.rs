@@ -3,8 +3,10 @@
 use super::{OP, samples};
 use crate::exec::attention::{self, AttentionGradient};
 use crate::exec::launch;
+use crate::ops::batching::{Batch, Batched, Together, View};
+use crate::ops::operation::reduce_to_shape;
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
-use crate::ops::record::{Class, Count, Family, Input, Needs, Parameter, Record, signature};
+use crate::ops::record::{Class, Family, Input, Needs, Parameter, Record, signature};
 use crate::tensor::{expect_room, with_room};
 use crate::{DType, Error, Result, Shape, Tensor, ops, over};
 use smallvec::{SmallVec, smallvec};
@@ -54,12 +56,12 @@ impl Attention {
         derivative: "(scale·s·k, scale·sᵀ·q, pᵀ·g) with s = p∘(g·vᵀ − Σ g∘y)",
         conventions: "a mask is true where a query may attend to a key; causal: to the keys up to its \
                       own number, from the first on; a query that may attend to nothing gives 0, with \
-                      gradient 0",
+                      gradient 0; k and v may have fewer heads than q, each for several that follow each other",
         inputs: &[
             Input::new("q"),
             Input::new("k"),
             Input::new("v"),
-            Input { name: "mask", differentiable: false, count: Count::Optional },
+            Input::optional_constant("mask"),
         ],
         params: &[
             Parameter {
@@ -120,6 +122,63 @@ impl Attention {
     }
 }
 
+/// Whether keys or values with these axes before the last two serve queries with those: each is the same, or one for all;
+/// of heads, the last, there may be a part, each for as many that follow each other.
+fn serves(own: &[usize], outer: &[usize]) -> bool {
+    let heads = outer.len().saturating_sub(1);
+    let one = |(i, (&own, &all)): (usize, (&usize, &usize))| {
+        own == all || own == 1 || i == heads && own != 0 && all.is_multiple_of(own)
+    };
+    own.len() == outer.len() && own.iter().zip(outer).enumerate().all(one)
+}
+
+/// The heads of keys or values that serve several queries' heads, with an axis of size 1 behind them for these, and how
+/// many these are; `None` where there is one for each, or one for all.
+fn groups(x: &Shape, outer: &[usize]) -> Option<(Shape, usize)> {
+    let at = outer.len().checked_sub(1)?;
+    if x[at] == outer[at] || x[at] == 1 {
+        return None;
+    }
+    let (before, after) = (&x[..=at], &x[at + 1..]);
+    Some((before.iter().chain(&[1]).chain(after).copied().collect(), outer[at] / x[at]))
+}
+
+/// Keys or values for every head of the queries.
+fn spread(x: &Tensor, outer: &[usize]) -> Result<Tensor> {
+    let n = outer.len();
+    if x.shape()[..n] == *outer {
+        return Ok(x.clone());
+    }
+    let mut x = x.clone();
+    if let Some((mut apart, count)) = groups(x.shape(), outer) {
+        x = ops::reshape(&x, &apart)?;
+        apart.set(n, count);
+        let (before, after) = (&apart[..n - 1], &apart[n + 1..]);
+        let joined: Shape = before.iter().chain(&outer[n - 1..]).chain(after).copied().collect();
+        x = ops::reshape(&ops::broadcast_to(&x, &apart)?, &joined)?;
+    }
+    let full: Shape = outer.iter().chain(&x.shape()[n..]).copied().collect();
+    ops::broadcast_to(&x, &full)
+}
+
+/// The gradient for keys or values of this shape, from that for every head of the queries.
+fn gathered(grad: &Tensor, shape: &Shape, outer: &[usize]) -> Result<Tensor> {
+    if grad.shape() == shape {
+        return Ok(grad.clone());
+    }
+    let (n, mut grad) = (outer.len(), grad.clone());
+    if let Some((apart, count)) = groups(shape, outer) {
+        let split: Shape = outer[..n - 1]
+            .iter()
+            .chain(&[apart[n - 1], count])
+            .chain(&grad.shape()[n..])
+            .copied()
+            .collect();
+        grad = ops::sum(&ops::reshape(&grad, &split)?, n as i64)?;
+    }
+    reduce_to_shape(OP, &grad, shape)
+}
+
 /// In the dtype that is computed in, and in order.
 fn prepared(x: &Tensor, dtype: DType) -> Result<Tensor> {
     ops::cast(x, wide(dtype))?.contiguous()
@@ -149,11 +208,11 @@ impl Operation for Attention {
             format!("[{}]", sizes.collect::<Vec<_>>().join(", "))
         };
         let (outer, width) = (&q.shape()[..n - 2], q.shape()[n - 1]);
-        if k.ndim() != n || k.shape()[..n - 2] != *outer || k.shape()[n - 1] != width {
+        if k.ndim() != n || !serves(&k.shape()[..n - 2], outer) || k.shape()[n - 1] != width {
             return wrong("k", k, listed(outer, format!("keys, {width}")));
         }
         let keys = k.shape()[n - 2];
-        if v.ndim() != n || v.shape()[..n - 1] != k.shape()[..n - 1] {
+        if v.ndim() != n || !serves(&v.shape()[..n - 2], outer) || v.shape()[n - 2] != keys {
             return wrong("v", v, listed(outer, format!("{keys}, value width")));
         }
         if let Some(scale) = self.scale.filter(|s| !s.is_finite()) {
@@ -182,8 +241,8 @@ impl Operation for Attention {
     fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
         let dtype = specs[0].dtype;
         let sizes = Sizes::of(inputs)?;
-        let [q, k, v] = [0, 1, 2].map(|i| prepared(inputs[i], dtype));
-        let (q, k, v) = (q?, k?, v?);
+        let given = |i: usize| prepared(&spread(inputs[i], &sizes.outer)?, dtype);
+        let (q, k, v) = (given(0)?, given(1)?, given(2)?);
         let kernel = self.kernel(inputs, &sizes)?;
         specs[0].dtype = wide(dtype);
         let mut given: SmallVec<[&Tensor; 4]> = smallvec![&q, &k, &v];
@@ -195,20 +254,21 @@ impl Operation for Attention {
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let dtype = call.grad().dtype();
         let sizes = Sizes::of(call.inputs)?;
-        let [q, k, v] = [0, 1, 2].map(|i| prepared(call.inputs[i], dtype));
-        let (q, k, v) = (q?, k?, v?);
+        let given = |i: usize| prepared(&spread(call.inputs[i], &sizes.outer)?, dtype);
+        let (q, k, v) = (given(0)?, given(1)?, given(2)?);
         let (g, y) = (prepared(call.grad(), dtype)?, prepared(call.outputs[0], dtype)?);
         let logsumexp = prepared(call.outputs[1], dtype)?;
         let wanted = [0, 1, 2].map(|i| call.wanted[i]);
         let kernel = AttentionGradient { of: self.kernel(call.inputs, &sizes)?, wanted };
         let mut given: SmallVec<[&Tensor; 7]> = smallvec![&q, &k, &v, &g, &y, &logsumexp];
         given.extend(call.inputs.get(3).copied());
-        let like = |i: usize| Spec { shape: call.inputs[i].shape().clone(), dtype: wide(dtype) };
+        let like = |i: usize| Spec { shape: [&q, &k, &v][i].shape().clone(), dtype: wide(dtype) };
         let specs = (0..3).filter(|&i| wanted[i]).map(like).collect();
         let mut made = launch(OP, &kernel, &given, specs)?.into_iter();
         let mut found: Grads = SmallVec::from_elem(None, call.inputs.len());
-        for (found, _) in found.iter_mut().zip(wanted).filter(|(_, wanted)| *wanted) {
-            *found = made.next();
+        for i in (0..3).filter(|&i| wanted[i]) {
+            let fold = |grad| gathered(&grad, call.inputs[i].shape(), &sizes.outer);
+            found[i] = made.next().map(fold).transpose()?;
         }
         Ok(found)
     }
@@ -216,7 +276,7 @@ impl Operation for Attention {
         let sizes = Sizes::of(call.inputs)?;
         let dtype = call.outputs[0].dtype();
         // Scores of 16 bits would be rounded by more than 1 where they are large, or overflow.
-        let widened = |x: &Tensor| ops::cast(x, wide(dtype));
+        let widened = |x: &Tensor| spread(&ops::cast(x, wide(dtype))?, &sizes.outer);
         let [q, k, v] = [0, 1, 2].map(|i| widened(call.inputs[i]));
         let (q, k, v) = (&q?, &k?, &v?);
         let tangents = call.tangents[..3].iter().map(|t| t.map(widened).transpose());
@@ -279,5 +339,13 @@ impl Operation for Attention {
     fn terms(&self, inputs: &[&Tensor]) -> usize {
         let n = inputs[0].ndim();
         inputs[1].shape()[n - 2].saturating_add(inputs[0].shape()[n - 1]).max(1)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let mut inputs: SmallVec<[View; 4]> = smallvec![View::WHOLE; call.inputs.len()];
+        // A mask broadcasts.
+        if let Some(mask) = inputs.get_mut(3) {
+            *mask = View { ndim: call.inputs[0].ndim(), ..View::default() };
+        }
+        Batched::Call(Together { op: Box::new(*self), inputs, outputs: smallvec![View::WHOLE] })
     }
 }

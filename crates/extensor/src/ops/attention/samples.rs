@@ -27,6 +27,24 @@ pub(super) fn samples(s: &mut Sampler) {
             s.add([q, k, v, mask], causal(is_causal).with("scale", 0.7));
         }
     }
+    // Each head of keys and values for two or three of queries, one for all, one batch for all.
+    let served: [[&[usize]; 3]; 5] = [
+        [&[2, 4], &[2, 2], &[2, 2]],
+        [&[2, 6], &[1, 2], &[2, 3]],
+        [&[3], &[1], &[3]],
+        [&[2, 3], &[2, 1], &[1, 1]],
+        [&[0, 4], &[0, 2], &[1, 2]],
+    ];
+    for (i, [a, b, c]) in served.into_iter().enumerate() {
+        let q = s.normal(&[a, &[3, 2]].concat());
+        let (k, v) = (s.normal(&[b, &[4, 2]].concat()), s.normal(&[c, &[4, 3]].concat()));
+        if i % 2 == 0 {
+            s.add_noted([q, k, v], causal(true), "fewer heads of keys and values");
+        } else {
+            let mask = with_first(s, &Shape::from([3, 4]));
+            s.add_noted([q, k, v, mask], causal(false), "fewer heads of keys and values");
+        }
+    }
     // More keys, queries and both than a block has.
     let (q, k, v) = (s.normal(&[2, 1]), s.normal(&[258, 1]), s.normal(&[258, 1]));
     s.add_noted([q, k, v], causal(false), "several blocks of keys");
@@ -65,7 +83,7 @@ pub(super) fn errors(bad: &mut Bad) {
     let (vector, narrow) = (ones(&[4]), ones(&[2, 5, 3]));
     let (single, short) = (ones(&[5, 4]), ones(&[2, 4, 6]));
     let (whole, mask) = (bad.ones(&[2, 3, 4], DType::I64), bad.ones(&[3, 4], DType::Bool));
-    let soft = ones(&[3, 5]);
+    let (soft, heads, part) = (ones(&[3, 5]), ones(&[6, 3, 4]), ones(&[4, 5, 4]));
     let none = Params::new;
     bad.add(
         [vector, k.clone(), v.clone()],
@@ -76,6 +94,8 @@ pub(super) fn errors(bad: &mut Bad) {
     bad.add([q.clone(), narrow, v.clone()], none(), message);
     let message = "k has shape [5, 4], expected [2, keys, 4]";
     bad.add([q.clone(), single, v.clone()], none(), message);
+    let message = "k has shape [4, 5, 4], expected [6, keys, 4]";
+    bad.add([heads, part, v.clone()], none(), message);
     let message = "v has shape [2, 4, 6], expected [2, 5, value width]";
     bad.add([q.clone(), k.clone(), short], none(), message);
     bad.add([whole, k.clone(), v.clone()], none(), "q has dtype i64, expected a float type");

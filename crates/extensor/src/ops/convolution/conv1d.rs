@@ -1,11 +1,12 @@
 //! Convolution over one axis.
 
-use super::window::{ConvOptions, PARAMS, Window};
+use super::options::ConvOptions;
+use super::window::{PARAMS, Window};
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
-use crate::ops::shape::bad_parameter;
 use crate::{DType, Result, Shape, Tensor};
 use extensor_derive::method;
 use smallvec::smallvec;
@@ -34,7 +35,7 @@ pub fn conv1d<'a>(
     bias: impl Into<Option<&'a Tensor>>,
     options: ConvOptions,
 ) -> Result<Tensor> {
-    let op = Conv1d::new(options)?;
+    let op = Conv1d(options.window("conv1d", 1)?);
     match bias.into() {
         Some(bias) => apply_one(&op, &[x, weight, bias]),
         None => apply_one(&op, &[x, weight]),
@@ -50,7 +51,7 @@ pub fn conv1d_backward(
     weight: &Tensor,
     options: ConvOptions,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let op = Conv1d::new(options)?;
+    let op = Conv1d(options.window("conv1d", 1)?);
     let out = Shape::from([weight.shape().first().copied().unwrap_or(0)]);
     let bias = placeholder(&out, weight.dtype())?;
     let output = placeholder(grad_output.shape(), grad_output.dtype())?;
@@ -62,17 +63,6 @@ pub fn conv1d_backward(
 pub(crate) struct Conv1d(Window);
 
 impl Conv1d {
-    fn new(options: ConvOptions) -> Result<Conv1d> {
-        let ConvOptions { stride, padding, dilation, .. } = options;
-        for (parameter, given) in [("stride", stride), ("padding", padding), ("dilation", dilation)]
-        {
-            if given.0[0] != given.0[1] {
-                return Err(bad_parameter("conv1d", parameter, "one number", given.0));
-            }
-        }
-        Ok(Conv1d(options.window("conv1d")?))
-    }
-
     pub(crate) const RECORD: &'static Record = &Record {
         name: "conv1d",
         family: Family::Convolution,
@@ -86,20 +76,7 @@ impl Conv1d {
         class: Class::Affine,
         added: Some(2),
         needs: Needs::Inputs,
-        build: |params| {
-            let op = "conv1d";
-            let one = |name: &'static str, default: i64| -> Result<i64> {
-                Ok(params.optional_int(op, name)?.unwrap_or(default))
-            };
-            Ok(Box::new(Conv1d(Window {
-                op,
-                stride: [one("stride", 1)?; 2],
-                padding: [one("padding", 0)?; 2],
-                dilation: [one("dilation", 1)?; 2],
-                groups: one("groups", 1)?,
-                output_padding: None,
-            })))
-        },
+        build: |params| Ok(Box::new(Conv1d(Window::named("conv1d", 1, params)?))),
         samples: |s| {
             let with = |stride: i64, padding: i64, dilation: i64, groups: i64| {
                 Params::new()
@@ -156,12 +133,15 @@ impl Operation for Conv1d {
         Conv1d::RECORD
     }
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
-        self.0.infer(inputs, 1)
+        self.0.infer(inputs)
     }
     fn forward(&self, inputs: &[&Tensor], _: Specs) -> Result<Outputs> {
-        Ok(smallvec![self.0.forward(inputs, 1)?])
+        Ok(smallvec![self.0.forward(inputs)?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
-        self.0.backward(call, 1)
+        self.0.backward(call)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        self.0.batch(call, |window| Box::new(Conv1d(window)))
     }
 }

@@ -1,6 +1,8 @@
 //! Convolution over two axes.
 
-use super::window::{ConvOptions, PARAMS, Window};
+use super::options::ConvOptions;
+use super::window::{PARAMS, Window};
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
@@ -40,7 +42,7 @@ pub fn conv2d<'a>(
     bias: impl Into<Option<&'a Tensor>>,
     options: ConvOptions,
 ) -> Result<Tensor> {
-    let op = Conv2d(options.window("conv2d")?);
+    let op = Conv2d(options.window("conv2d", 2)?);
     match bias.into() {
         Some(bias) => apply_one(&op, &[x, weight, bias]),
         None => apply_one(&op, &[x, weight]),
@@ -56,7 +58,7 @@ pub fn conv2d_backward(
     weight: &Tensor,
     options: ConvOptions,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let op = Conv2d(options.window("conv2d")?);
+    let op = Conv2d(options.window("conv2d", 2)?);
     let out = Shape::from([weight.shape().first().copied().unwrap_or(0)]);
     let bias = placeholder(&out, weight.dtype())?;
     let output = placeholder(grad_output.shape(), grad_output.dtype())?;
@@ -82,7 +84,7 @@ impl Conv2d {
         class: Class::Affine,
         added: Some(2),
         needs: Needs::Inputs,
-        build: |params| Ok(Box::new(Conv2d(Window::named("conv2d", params)?))),
+        build: |params| Ok(Box::new(Conv2d(Window::named("conv2d", 2, params)?))),
         samples: |s| {
             let plain = Params::new;
             let with = |stride: [i64; 2], padding: [i64; 2], dilation: [i64; 2], groups: i64| {
@@ -176,12 +178,15 @@ impl Operation for Conv2d {
         Conv2d::RECORD
     }
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
-        self.0.infer(inputs, 2)
+        self.0.infer(inputs)
     }
     fn forward(&self, inputs: &[&Tensor], _: Specs) -> Result<Outputs> {
-        Ok(smallvec![self.0.forward(inputs, 2)?])
+        Ok(smallvec![self.0.forward(inputs)?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
-        self.0.backward(call, 2)
+        self.0.backward(call)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        self.0.batch(call, |window| Box::new(Conv2d(window)))
     }
 }

@@ -1,6 +1,8 @@
 //! Transposed convolution over two axes.
 
-use super::window::{ConvOptions, PARAMS, Window};
+use super::options::ConvOptions;
+use super::window::{PARAMS, Window};
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
@@ -38,7 +40,7 @@ pub fn conv_transpose2d<'a>(
     bias: impl Into<Option<&'a Tensor>>,
     options: ConvOptions,
 ) -> Result<Tensor> {
-    let op = ConvTranspose2d(options.transposed("conv_transpose2d"));
+    let op = ConvTranspose2d(options.transposed("conv_transpose2d", 2)?);
     match bias.into() {
         Some(bias) => apply_one(&op, &[x, weight, bias]),
         None => apply_one(&op, &[x, weight]),
@@ -54,7 +56,7 @@ pub fn conv_transpose2d_backward(
     weight: &Tensor,
     options: ConvOptions,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let op = ConvTranspose2d(options.transposed("conv_transpose2d"));
+    let op = ConvTranspose2d(options.transposed("conv_transpose2d", 2)?);
     let out = weight.shape().get(1).copied().unwrap_or(0).saturating_mul(options.groups);
     let bias = placeholder(&Shape::from([out]), weight.dtype())?;
     let output = placeholder(grad_output.shape(), grad_output.dtype())?;
@@ -91,9 +93,7 @@ impl ConvTranspose2d {
         added: Some(2),
         needs: Needs::Inputs,
         build: |params| {
-            let more = super::window::pair(params, "conv_transpose2d", "output_padding", 0)?;
-            let window = Window::named("conv_transpose2d", params)?;
-            Ok(Box::new(ConvTranspose2d(Window { output_padding: Some(more), ..window })))
+            Ok(Box::new(ConvTranspose2d(Window::transposed("conv_transpose2d", 2, params)?)))
         },
         samples: |s| {
             let with = |stride: [i64; 2],
@@ -176,12 +176,15 @@ impl Operation for ConvTranspose2d {
         ConvTranspose2d::RECORD
     }
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
-        self.0.infer(inputs, 2)
+        self.0.infer(inputs)
     }
     fn forward(&self, inputs: &[&Tensor], _: Specs) -> Result<Outputs> {
-        Ok(smallvec![self.0.forward(inputs, 2)?])
+        Ok(smallvec![self.0.forward(inputs)?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
-        self.0.backward(call, 2)
+        self.0.backward(call)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        self.0.batch(call, |window| Box::new(ConvTranspose2d(window)))
     }
 }

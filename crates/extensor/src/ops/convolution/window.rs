@@ -1,147 +1,51 @@
 //! What all convolutions share: their parameters, the checks, and the calls of the kernels.
 
-use crate::autodiff::no_leaves;
+use super::volume::Volume;
 use crate::exec::convolve::{Convolution, Pass};
 use crate::exec::launch_one;
-use crate::ops::operation::{Backward, Grads, Spec, Specs, spec};
-use crate::ops::options::options;
+use crate::ops::batching::{Batch, Batched, Together, View};
+use crate::ops::operation::{Backward, Grads, Operation, Spec, Specs, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
 use crate::ops::record::Parameter;
 use crate::{DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::conv::{Axis, Geometry};
-use smallvec::SmallVec;
-use std::fmt;
-
-/// A number for each of two axes, vertical and horizontal; one number stands for both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pair(pub [i64; 2]);
-
-macro_rules! pair_from {
-    ($($t:ty),*) => {$(
-        impl From<$t> for Pair {
-            fn from(both: $t) -> Pair {
-                Pair([i64::try_from(both).unwrap_or(i64::MAX); 2])
-            }
-        }
-        impl From<[$t; 2]> for Pair {
-            fn from(each: [$t; 2]) -> Pair {
-                Pair(each.map(|v| i64::try_from(v).unwrap_or(i64::MAX)))
-            }
-        }
-    )*};
-}
-
-pair_from!(i32, i64, usize);
-
-impl fmt::Display for Pair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            [a, b] if a == b => write!(f, "{a}"),
-            [a, b] => write!(f, "{a}×{b}"),
-        }
-    }
-}
-
-/// What is not as it is by default, in words; nothing if all is.
-pub(crate) fn settings<T: fmt::Display>(all: &[(&str, T, bool)]) -> Option<String> {
-    let given = all.iter().filter(|(_, _, default)| !default);
-    let words: Vec<String> = given.map(|(name, value, _)| format!("{name} {value}")).collect();
-    (!words.is_empty()).then(|| words.join(", "))
-}
-
-no_leaves!(|x| Some(x.to_string()); Pair);
-no_leaves!(
-    |x| {
-        let plain = ConvOptions::new();
-        settings(&[
-            ("stride", x.stride, x.stride == plain.stride),
-            ("padding", x.padding, x.padding == plain.padding),
-            ("dilation", x.dilation, x.dilation == plain.dilation),
-            ("groups", x.groups.into(), x.groups == plain.groups),
-        ])
-    };
-    ConvOptions
-);
-
-options! {
-    /// Where the windows of a convolution are: by default next to each other, without padding, with
-    /// every input channel seen by every filter.
-    ///
-    /// Numbers may be one for both axes, or one for each; a convolution over one axis takes one.
-    ///
-    /// ```
-    /// use extensor::ops::ConvOptions;
-    /// use extensor::{DType, Tensor};
-    /// let x = Tensor::ones([1, 4, 8, 8], DType::F32)?;
-    /// let weight = Tensor::ones([6, 2, 3, 3], DType::F32)?;
-    /// let options = ConvOptions::new().stride(2).padding([1, 0]).groups(2);
-    /// assert_eq!(x.conv2d(&weight, None, options)?.shape(), [1, 6, 4, 3]);
-    /// # Ok::<(), extensor::Error>(())
-    /// ```
-    #[derive(PartialEq, Eq)]
-    pub struct ConvOptions {
-        /// How far apart neighbouring windows are.
-        stride: Pair = Pair([1; 2]),
-        /// How many zeros surround an image.
-        padding: Pair = Pair([0; 2]),
-        /// How far apart neighbouring elements of a window are.
-        dilation: Pair = Pair([1; 2]),
-        /// How many rows and columns more a transposed convolution gives at the end.
-        output_padding: Pair = Pair([0; 2]),
-    }
-    exactly {
-        /// Into how many groups the channels are divided, each convolved by itself.
-        groups: usize = 1,
-    }
-}
-
-impl ConvOptions {
-    /// The windows of a convolution, which must not be asked for an `output_padding`.
-    pub(super) fn window(self, op: &'static str) -> Result<Window> {
-        if self.output_padding != Pair([0; 2]) {
-            let expected = "0: only a transposed convolution has it".into();
-            let got = format!("{:?}", self.output_padding.0);
-            return Err(Error::Parameter { op, parameter: "output_padding", expected, got });
-        }
-        Ok(Window { output_padding: None, ..self.transposed(op) })
-    }
-
-    /// The windows of a transposed convolution.
-    pub(super) fn transposed(self, op: &'static str) -> Window {
-        let ConvOptions { stride, padding, dilation, groups, output_padding } = self;
-        let groups = i64::try_from(groups).unwrap_or(i64::MAX);
-        let (Pair(stride), Pair(padding), Pair(dilation)) = (stride, padding, dilation);
-        Window { op, stride, padding, dilation, groups, output_padding: Some(output_padding.0) }
-    }
-}
+use smallvec::{SmallVec, smallvec};
 
 /// How windows slide over images: the parameters of every convolution.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub op: &'static str,
-    pub stride: [i64; 2],
-    pub padding: [i64; 2],
-    pub dilation: [i64; 2],
+    /// Over how many axes, one to three. Numbers are given for three, of which the last are meant.
+    pub axes: usize,
+    pub stride: [i64; 3],
+    pub padding: [i64; 3],
+    pub dilation: [i64; 3],
     pub groups: i64,
     /// For a transposed convolution: elements more at the end.
-    pub output_padding: Option<[i64; 2]>,
+    pub output_padding: Option<[i64; 3]>,
 }
 
-/// A pair of numbers by name, or a single one for both axes.
-pub(super) fn pair(
+/// Numbers by name, one for all axes or one for each of the last `axes`.
+pub(super) fn numbers(
     params: &Params,
     op: &'static str,
+    axes: usize,
     name: &'static str,
     default: i64,
-) -> Result<[i64; 2]> {
+) -> Result<[i64; 3]> {
     match params.optional_ints(op, name)?.as_deref() {
-        None => Ok([default; 2]),
-        Some(&[both]) => Ok([both; 2]),
-        Some(&[y, x]) => Ok([y, x]),
+        None => Ok([default; 3]),
+        Some(&[all]) => Ok([all; 3]),
+        Some(each) if each.len() == axes => {
+            let mut all = [default; 3];
+            all[3 - axes..].copy_from_slice(each);
+            Ok(all)
+        }
         Some(other) => {
-            let (expected, got) = ("one number or two".into(), format!("{other:?}"));
-            Err(Error::Parameter { op, parameter: name, expected, got })
+            let expected = ["one number", "one number or two", "one number or three"][axes - 1];
+            let got = format!("{other:?}");
+            Err(Error::Parameter { op, parameter: name, expected: expected.into(), got })
         }
     }
 }
@@ -156,42 +60,56 @@ pub(super) const PARAMS: &[Parameter] = &[
 
 /// Shape and dtype of a convolution's output, and where its windows lie.
 struct Inferred {
-    geometry: Geometry,
+    geometry: Volume,
     spec: Spec,
 }
 
 impl Window {
-    /// The window over two axes with parameters by name.
-    pub(super) fn named(op: &'static str, params: &Params) -> Result<Window> {
+    /// The window over `axes` axes with parameters by name.
+    pub(super) fn named(op: &'static str, axes: usize, params: &Params) -> Result<Window> {
+        let numbers = |name, default| numbers(params, op, axes, name, default);
         Ok(Window {
             op,
-            stride: pair(params, op, "stride", 1)?,
-            padding: pair(params, op, "padding", 0)?,
-            dilation: pair(params, op, "dilation", 1)?,
+            axes,
+            stride: numbers("stride", 1)?,
+            padding: numbers("padding", 0)?,
+            dilation: numbers("dilation", 1)?,
             groups: params.optional_int(op, "groups")?.unwrap_or(1),
             output_padding: None,
         })
     }
 
+    /// Likewise of a transposed convolution.
+    pub(super) fn transposed(op: &'static str, axes: usize, params: &Params) -> Result<Window> {
+        let more = numbers(params, op, axes, "output_padding", 0)?;
+        Ok(Window { output_padding: Some(more), ..Window::named(op, axes, params)? })
+    }
+
     /// A parameter as sizes, each at least `least`.
-    fn sizes(&self, parameter: &'static str, values: [i64; 2], least: usize) -> Result<[usize; 2]> {
-        let sizes = values.map(|v| usize::try_from(v).ok().filter(|&v| v >= least));
-        if let [Some(y), Some(x)] = sizes {
-            return Ok([y, x]);
+    fn sizes(&self, parameter: &'static str, values: [i64; 3], least: usize) -> Result<[usize; 3]> {
+        let mut sizes = [least; 3];
+        let own = &values[3 - self.axes..];
+        for (size, &value) in sizes[3 - self.axes..].iter_mut().zip(own) {
+            *size = match usize::try_from(value) {
+                Ok(value) if value >= least => value,
+                _ => {
+                    let expected = format!("at least {least}");
+                    let same = own.iter().all(|&other| other == own[0]);
+                    let got = if same { own[0].to_string() } else { format!("{own:?}") };
+                    return Err(Error::Parameter { op: self.op, parameter, expected, got });
+                }
+            };
         }
-        let expected = format!("at least {least}");
-        let got =
-            if values[0] == values[1] { values[0].to_string() } else { format!("{values:?}") };
-        Err(Error::Parameter { op: self.op, parameter, expected, got })
+        Ok(sizes)
     }
 
     fn shape_error<T>(&self, argument: &'static str, x: &Tensor, expected: String) -> Result<T> {
         Err(Error::Shape { op: self.op, argument, expected, got: x.shape().clone() })
     }
 
-    /// Checks a call whose images have `axes` axes, one or two.
-    fn check(&self, inputs: &[&Tensor], axes: usize) -> Result<Inferred> {
-        let op = self.op;
+    /// Checks a call.
+    fn check(&self, inputs: &[&Tensor]) -> Result<Inferred> {
+        let (op, axes) = (self.op, self.axes);
         let [x, weight] = [inputs[0], inputs[1]];
         x.dtype().expect_float(op, "x")?;
         weight.dtype().expect_float(op, "weight")?;
@@ -199,8 +117,8 @@ impl Window {
         let stride = self.sizes("stride", self.stride, 1)?;
         let padding = self.sizes("padding", self.padding, 0)?;
         let dilation = self.sizes("dilation", self.dilation, 1)?;
-        let [groups, _] = self.sizes("groups", [self.groups; 2], 1)?;
-        let space = if axes == 1 { "length" } else { "height, width" };
+        let [.., groups] = self.sizes("groups", [self.groups; 3], 1)?;
+        let space = ["length", "height, width", "depth, height, width"][axes - 1];
         if x.ndim() != axes + 2 {
             return self.shape_error("x", x, format!("[images, channels, {space}]"));
         }
@@ -218,7 +136,11 @@ impl Window {
         };
         let is = |size: Option<usize>, axis: usize| size.is_none_or(|s| weight.shape()[axis] == s);
         let expected = || {
-            let kernel = if axes == 1 { "kernel" } else { "kernel height, kernel width" };
+            let kernel = [
+                "kernel",
+                "kernel height, kernel width",
+                "kernel depth, kernel height, kernel width",
+            ][axes - 1];
             let out = if transposed { "out / groups" } else { "out" };
             format!("[{}, {}, {kernel}]", name(first, "out"), name(second, out))
         };
@@ -251,12 +173,12 @@ impl Window {
         }
         let more = match self.output_padding {
             Some(more) => self.more(more, stride, dilation)?,
-            None => [0; 2],
+            None => [0; 3],
         };
-        // Images of one axis are of height 1, whatever the parameters say.
+        // Images of fewer axes are of depth and height 1.
         let one = Axis { input: 1, output: 1, kernel: 1, stride: 1, padding: 0, dilation: 1 };
         let along = |axis: usize| {
-            let Some(at) = (axis + axes).checked_sub(2) else { return Ok(one) };
+            let Some(at) = (axis + axes).checked_sub(3) else { return Ok(one) };
             let (size, kernel) = (x.shape()[2 + at], weight.shape()[2 + at]);
             let (stride, padding, dilation) = (stride[axis], padding[axis], dilation[axis]);
             if transposed {
@@ -269,16 +191,17 @@ impl Window {
             }
             self.over(x, Axis::over(size, kernel, stride, padding, dilation))
         };
-        let (y, x_axis) = (along(0)?, along(1)?);
+        let all = [along(0)?, along(1)?, along(2)?];
         let mut shape = Shape::from([images, out]);
-        for axis in &[y, x_axis][2 - axes..] {
+        for axis in &all[3 - axes..] {
             shape.push(if transposed { axis.input } else { axis.output });
         }
         shape.count(op)?;
         let (channels, filters) = if transposed { (out, channels) } else { (channels, out) };
         let (channels, filters) = (channels / groups, filters / groups);
-        let geometry = Geometry { images, groups, channels, filters, y, x: x_axis };
-        Ok(Inferred { geometry, spec: Spec { shape, dtype } })
+        let [depth, y, x] = all;
+        let planes = Geometry { images, groups, channels, filters, y, x };
+        Ok(Inferred { geometry: Volume { planes, depth }, spec: Spec { shape, dtype } })
     }
 
     /// The axis, if a window fits on it.
@@ -313,33 +236,58 @@ impl Window {
 
     fn too_large<T>(&self) -> Result<T> {
         let expected = "sizes that can be computed with".into();
-        let got =
-            format!("{:?}, padding {:?}, dilation {:?}", self.stride, self.padding, self.dilation);
+        let [stride, padding, dilation] =
+            [&self.stride, &self.padding, &self.dilation].map(|all| &all[3 - self.axes..]);
+        let got = format!("{stride:?}, padding {padding:?}, dilation {dilation:?}");
         Err(Error::Parameter { op: self.op, parameter: "stride", expected, got })
     }
 
     /// The elements that a transposed convolution has more at the end.
-    fn more(&self, more: [i64; 2], stride: [usize; 2], dilation: [usize; 2]) -> Result<[usize; 2]> {
+    fn more(&self, more: [i64; 3], stride: [usize; 3], dilation: [usize; 3]) -> Result<[usize; 3]> {
         let sizes = self.sizes("output_padding", more, 0)?;
-        for axis in 0..2 {
+        for axis in 3 - self.axes..3 {
             if sizes[axis] >= stride[axis].max(dilation[axis]) {
                 let (op, parameter) = (self.op, "output_padding");
                 let expected = "less than the stride or the dilation".into();
-                let got = format!("{more:?}");
+                let got = format!("{:?}", &more[3 - self.axes..]);
                 return Err(Error::Parameter { op, parameter, expected, got });
             }
         }
         Ok(sizes)
     }
 
-    pub(super) fn infer(&self, inputs: &[&Tensor], axes: usize) -> Result<Specs> {
-        let Spec { shape, dtype } = self.check(inputs, axes)?.spec;
+    pub(super) fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
+        let Spec { shape, dtype } = self.check(inputs)?.spec;
         Ok(spec(shape, dtype))
     }
 
+    /// The convolution of a batch of examples. Where weights differ, each example is more groups of
+    /// channels.
+    pub(super) fn batch(
+        &self,
+        call: &Batch<'_>,
+        make: impl Fn(Window) -> Box<dyn Operation>,
+    ) -> Batched {
+        let mut inputs: SmallVec<[View; 4]> = smallvec![View::merged(0); call.inputs.len()];
+        if call.mapped[0] && !call.mapped[1..].contains(&true) {
+            inputs[1..].fill(View::default());
+            return Batched::Call(Together {
+                op: make(*self),
+                inputs,
+                outputs: smallvec![View::merged(0)],
+            });
+        }
+        // One image beside the filters of all examples: their filters are more of them.
+        let shared = !call.mapped[0] && self.groups == 1 && self.output_padding.is_none();
+        inputs[0] = if shared { View::default() } else { View::merged(1) };
+        let more = if shared { 1 } else { i64::try_from(call.size).unwrap_or(i64::MAX) };
+        let window = Window { groups: self.groups.saturating_mul(more), ..*self };
+        Batched::Call(Together { op: make(window), inputs, outputs: smallvec![View::merged(1)] })
+    }
+
     /// The output, for inputs that [`infer`](Self::infer) has accepted.
-    pub(super) fn forward(&self, inputs: &[&Tensor], axes: usize) -> Result<Tensor> {
-        let Inferred { geometry, spec } = self.check(inputs, axes)?;
+    pub(super) fn forward(&self, inputs: &[&Tensor]) -> Result<Tensor> {
+        let Inferred { geometry, spec } = self.check(inputs)?;
         let [x, weight] = [ready(inputs[0], spec.dtype)?, ready(inputs[1], spec.dtype)?];
         let bias = inputs.get(2).map(|bias| ready(bias, spec.dtype)).transpose()?;
         if self.output_padding.is_some() {
@@ -350,8 +298,8 @@ impl Window {
     }
 
     /// The gradients that are wanted.
-    pub(super) fn backward(&self, call: &Backward<'_>, axes: usize) -> Result<Grads> {
-        let Inferred { geometry, spec } = self.check(call.inputs, axes)?;
+    pub(super) fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+        let Inferred { geometry, spec } = self.check(call.inputs)?;
         let (op, dtype, transposed) = (self.op, spec.dtype, self.output_padding.is_some());
         let [x, weight] = [call.inputs[0], call.inputs[1]];
         let mut grads: Grads = SmallVec::from_elem(None, call.inputs.len());
@@ -387,40 +335,51 @@ fn ready(x: &Tensor, dtype: DType) -> Result<Tensor> {
 /// The convolution of `x`.
 fn slide(
     op: &'static str,
-    geometry: &Geometry,
+    geometry: &Volume,
     x: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
     spec: Spec,
 ) -> Result<Tensor> {
-    convolve(op, Pass::Forward { bias: bias.is_some() }, geometry, [x, weight], bias, spec)
+    if !geometry.is_flat() {
+        return geometry.slide(op, x, weight, bias, spec);
+    }
+    let pass = Pass::Forward { bias: bias.is_some() };
+    convolve(op, pass, &geometry.planes, [x, weight], bias, spec)
 }
 
 /// The gradient for the input of a convolution; also the transposed convolution of `grad`.
 fn scatter(
     op: &'static str,
-    geometry: &Geometry,
+    geometry: &Volume,
     grad: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
     spec: Spec,
 ) -> Result<Tensor> {
-    convolve(op, Pass::Images { bias: bias.is_some() }, geometry, [grad, weight], bias, spec)
+    if !geometry.is_flat() {
+        return geometry.scatter(op, grad, weight, bias, spec);
+    }
+    let pass = Pass::Images { bias: bias.is_some() };
+    convolve(op, pass, &geometry.planes, [grad, weight], bias, spec)
 }
 
 /// The gradient for the weight of a convolution.
 fn weigh(
     op: &'static str,
-    geometry: &Geometry,
+    geometry: &Volume,
     grad: &Tensor,
     x: &Tensor,
     spec: Spec,
 ) -> Result<Tensor> {
-    convolve(op, Pass::Weights, geometry, [grad, x], None, spec)
+    if !geometry.is_flat() {
+        return geometry.weigh(op, grad, x, spec);
+    }
+    convolve(op, Pass::Weights, &geometry.planes, [grad, x], None, spec)
 }
 
-/// One of the three, of tensors that are [`ready`].
-fn convolve(
+/// One of the three over two axes, of tensors that are [`ready`].
+pub(super) fn convolve(
     op: &'static str,
     pass: Pass,
     geometry: &Geometry,

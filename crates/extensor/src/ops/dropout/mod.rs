@@ -5,14 +5,16 @@
 
 use crate::exec::choose::Choose;
 use crate::exec::launch_one;
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::samples::{Bad, Sampler};
+use crate::tensor::of_seed;
 use crate::{DType, Error, Key, Result, Shape, Tensor, ops};
 use extensor_derive::method;
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 /// Drops each number with probability `p` and scales the others by `1/(1 − p)`, so that the mean
 /// stays; returns the result and the mask of those kept.
@@ -38,7 +40,7 @@ use smallvec::smallvec;
 #[method]
 #[track_caller]
 pub fn dropout(x: &Tensor, p: f64, key: Key) -> Result<(Tensor, Tensor)> {
-    both(&Dropout { grain: &EACH, p, key, training: true }, x)
+    both(&Dropout { grain: &EACH, p, key, training: true, examples: SmallVec::new() }, x)
 }
 
 /// The gradient of [`dropout`]: `grad_output/(1 − p)` where the mask is true, 0 elsewhere.
@@ -68,7 +70,7 @@ pub fn dropout_backward(grad_output: &Tensor, mask: &Tensor, p: f64) -> Result<T
 #[method]
 #[track_caller]
 pub fn dropout2d(x: &Tensor, p: f64, key: Key) -> Result<(Tensor, Tensor)> {
-    both(&Dropout { grain: &CHANNELS, p, key, training: true }, x)
+    both(&Dropout { grain: &CHANNELS, p, key, training: true, examples: SmallVec::new() }, x)
 }
 
 /// The gradient of [`dropout2d`]: `grad_output/(1 − p)` where the mask, of shape `[N, C, 1, 1]`, is
@@ -111,17 +113,22 @@ static CHANNELS: Grain = Grain {
     },
 };
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Dropout {
     grain: &'static Grain,
     p: f64,
     key: Key,
     training: bool,
+    /// Sizes of first axes whose elements are examples of a batch, each with a key of its own.
+    examples: SmallVec<[usize; 1]>,
 }
 
 #[track_caller]
 fn both(op: &Dropout, x: &Tensor) -> Result<(Tensor, Tensor)> {
-    let mut outputs = apply(op, &[x])?;
+    // A key of which each example has another is an input, not a parameter.
+    let seed = op.key.mapped_seed()?;
+    let inputs: SmallVec<[&Tensor; 2]> = std::iter::once(x).chain(&seed).collect();
+    let mut outputs = apply(op, &inputs)?;
     let y = outputs.swap_remove(0);
     Ok((y, outputs.swap_remove(0)))
 }
@@ -133,7 +140,7 @@ fn backward_at(
     mask: &Tensor,
     p: f64,
 ) -> Result<Tensor> {
-    let op = Dropout { grain, p, key: Key::new(0), training: true };
+    let op = Dropout { grain, p, key: Key::new(0), training: true, examples: SmallVec::new() };
     let x = placeholder(grad_output.shape(), grad_output.dtype())?;
     let specs = op.infer(&[&x])?;
     let name = grain.backward;
@@ -201,7 +208,17 @@ impl Dropout {
         let p = params.optional_float(op, "p")?.ok_or_else(|| bad_p(op, "None".into()))?;
         let key = params.key(op, "key")?;
         let training = params.bool(op, "training", true)?;
-        Ok(Box::new(Dropout { grain, p, key, training }))
+        Ok(Box::new(Dropout { grain, p, key, training, examples: SmallVec::new() }))
+    }
+
+    /// The mask of what is kept: each example's is drawn with its own key.
+    fn mask(&self, key: Key, examples: &[usize], shape: Shape) -> Result<Tensor> {
+        let Some((&size, inner)) = examples.split_first() else {
+            return key.mask(self.grain.name, shape, self.p);
+        };
+        let own = Shape::from(&shape[1..]);
+        let each = (0..size).map(|i| self.mask(key.fold_in(i as u64), inner, own.clone()));
+        ops::stack(&each.collect::<Result<Vec<_>>>()?, 0)
     }
 
     /// `x/(1 − p)` where the mask, which broadcasts to `x`, is true.
@@ -260,7 +277,10 @@ impl Operation for Dropout {
             return Err(bad_p(op, format!("{:?}", self.p)));
         }
         let mut specs = spec(x.shape().clone(), x.dtype());
-        specs.push(Spec { shape: (self.grain.mask)(x.shape())?, dtype: DType::Bool });
+        let (before, own) = x.shape().split_at(self.examples.len().min(x.ndim()));
+        let own = (self.grain.mask)(&Shape::from(own))?;
+        let shape = before.iter().chain(own.iter()).copied().collect();
+        specs.push(Spec { shape, dtype: DType::Bool });
         Ok(specs)
     }
     fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
@@ -269,16 +289,27 @@ impl Operation for Dropout {
         if !self.training {
             return Ok(smallvec![x.clone(), Tensor::constant(1.0, &shape, DType::Bool)?]);
         }
-        let mask = self.key.mask(self.grain.name, shape, self.p)?;
+        let key = inputs.get(1).map_or(Ok(self.key), |seed| of_seed(&seed.copied()?))?;
+        let mask = self.mask(key, &self.examples, shape)?;
         Ok(smallvec![self.keep(self.grain.name, x, &mask)?, mask])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
-        call.one(|| {
+        let mut grads = call.one(|| {
             if self.training {
                 self.keep(self.grain.backward, call.grad(), call.outputs[1])
             } else {
                 Ok(call.grad().clone())
             }
-        })
+        })?;
+        grads.resize(call.inputs.len(), None);
+        Ok(grads)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        // Keys that are inputs are another for each example already.
+        if call.inputs.len() > 1 {
+            return Batched::Loop;
+        }
+        let examples = std::iter::once(call.size).chain(self.examples.iter().copied()).collect();
+        call.whole(Dropout { examples, ..self.clone() })
     }
 }

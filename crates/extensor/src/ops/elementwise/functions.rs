@@ -4,7 +4,7 @@
 //! what that takes beside `grad_output` (the input `x` or the `output`); `y` is the formula and `dy`
 //! the gradient, over any kind of real number.
 
-use crate::ops::calculus::unit_leg_square;
+use crate::ops::calculus::{exp2_slope, unit_leg_square};
 use crate::ops::pointwise::{defined, guard, guard_above, settle};
 use crate::ops::unary::*;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10};
@@ -30,6 +30,16 @@ unary! {
             "y = eˣ", "y′ = y",
             on "all numbers" [-2.0, 2.0];
             at 0.5: 1.6487212707001282;
+}
+
+unary! {
+    /// The power of 2, `y = 2ˣ`, exact for whole numbers.
+    real exp2, exp2_backward(x), Exp2:
+            y = |x| x.exp2(),
+            dy = |g, x| g.times(exp2_slope(x));
+            "y = 2ˣ", "y′ = 2ˣ ln 2",
+            on "all numbers" [-2.0, 2.0];
+            at 0.5: 1.4142135623730951;
 }
 
 unary! {
@@ -107,6 +117,20 @@ unary! {
             "y = √x", "y′ = 1/(2y)",
             on "x >= 0" [0.2, 4.0] kinks [0.0];
             at 0.5: 0.7071067811865476;
+            conventions: at_poles!(),
+}
+
+unary! {
+    /// The cube root, `y = ∛x`, of negative numbers too.
+    real cbrt, cbrt_backward(output), Cbrt:
+            y = |x| x.cbrt(),
+            dy = |g, y, limit| {
+                let d = guard(y);
+                settle(g / y.lit(3.0) / d / d, g, y.eq(y.lit(0.0)), limit)
+            };
+            "y = x^(1/3)", "y′ = 1/(3y²)",
+            on "x ≠ 0" [-4.0, 4.0] kinks [0.0];
+            at 0.5: 0.7937005259840998;
             conventions: at_poles!(),
 }
 

@@ -1,8 +1,10 @@
 //! The loss of scores for classes.
 
+use super::weighing::{IGNORE_INDEX, WEIGHT, ignored, infer as infer_weight};
 use super::*;
 use crate::exec::classes::{ClassGradient, ClassLosses, Classes};
 use crate::exec::launch;
+use crate::ops::batching::{Batch, Batched, View};
 use crate::ops::operation::{self, Forward};
 use crate::ops::record::{Class, Family, Input, Needs, signature};
 use crate::over;
@@ -14,10 +16,12 @@ use extensor_derive::method;
 /// Logits are `[N, C]` with `C` classes, `[C]`, or `[N, C, d1, …]`. Targets are class indices, in a
 /// whole-number dtype and of the logits' shape without the classes, or their probabilities `t`, in
 /// a float dtype and of the logits' shape. `label_smoothing` is the share of `t` that is replaced
-/// by `1/C` for every class. A mean divides by the number of losses.
+/// by `1/C` for every class. A `weight` for each class multiplies its part of the losses; class indices that are
+/// `ignore_index` do not count. A mean divides by the number of losses, or, for class indices, by the sum of the weights of those
+/// that count.
 ///
 /// Conventions: logits are [N, C], \[C\] or [N, C, d1, …]; a mean is over the losses; probabilities of 0
-/// make any logit's part 0.
+/// make any logit's part 0; the mean of nothing that counts is NaN, with gradient 0.
 ///
 /// ```
 /// use extensor::ops::{CrossEntropyOptions, Reduce};
@@ -31,12 +35,15 @@ use extensor_derive::method;
 /// ```
 #[method]
 #[track_caller]
-pub fn cross_entropy(
+pub fn cross_entropy<'a>(
     logits: &Tensor,
     targets: &Tensor,
-    options: impl Into<CrossEntropyOptions>,
+    options: impl Into<CrossEntropyOptions<'a>>,
 ) -> Result<Tensor> {
-    apply_one(&CrossEntropy::of(options.into()), &[logits, targets])
+    let options = options.into();
+    let mut inputs: SmallVec<[&Tensor; 3]> = smallvec![logits, targets];
+    inputs.extend(options.weight);
+    apply_one(&CrossEntropy::of(options), &inputs)
 }
 
 /// The gradients of [`cross_entropy`]: for the logits `p·Σ t − t`, which is `p − t` where
@@ -44,16 +51,20 @@ pub fn cross_entropy(
 /// times `grad_output`, over the number of losses for a mean.
 #[track_caller]
 #[extensor_derive::noted]
-pub fn cross_entropy_backward(
+pub fn cross_entropy_backward<'a>(
     grad_output: &Tensor,
     logits: &Tensor,
     targets: &Tensor,
-    options: impl Into<CrossEntropyOptions>,
+    options: impl Into<CrossEntropyOptions<'a>>,
 ) -> Result<(Tensor, Option<Tensor>)> {
-    let op = CrossEntropy::of(options.into());
+    let options = options.into();
+    let mut inputs: SmallVec<[&Tensor; 3]> = smallvec![logits, targets];
+    inputs.extend(options.weight);
+    let op = CrossEntropy::of(options);
     let output = placeholder(grad_output.shape(), grad_output.dtype())?;
-    let wanted = [true, targets.dtype().is_float()];
-    let grads = operation::backward(&op, &[grad_output], &[logits, targets], &[&output], &wanted)?;
+    let wanted = [true, targets.dtype().is_float(), false];
+    let wanted = &wanted[..inputs.len()];
+    let grads = operation::backward(&op, &[grad_output], &inputs, &[&output], wanted)?;
     let mut grads = grads.into_iter();
     let missing = || not_differentiable("logits", "its rule returned no gradient");
     Ok((grads.next().flatten().ok_or_else(missing)?, grads.next().flatten()))
@@ -63,18 +74,31 @@ fn not_differentiable(argument: &str, reason: &'static str) -> Error {
     Error::NotDifferentiable { op: "cross_entropy", argument: argument.into(), reason }
 }
 
-loss_options! {
-    /// The options of [`cross_entropy`].
-    pub struct CrossEntropyOptions {
+crate::ops::options::options! {
+    /// The options of [`cross_entropy`]; a plain [`Reduce`] may stand for them.
+    pub struct CrossEntropyOptions<'a> {
+        /// What each class' part of the losses is multiplied by, `[C]`.
+        weight: Option<&'a Tensor> = None,
+        /// Class indices that do not count.
+        ignore_index: Option<i64> = None,
         /// How much of the targets is given to all classes alike: from 0 to 1.
         label_smoothing: f64 = 0.0,
+        /// What becomes of the losses of all rows.
+        reduction: Reduce = Reduce::Mean,
+    }
+}
+
+impl From<Reduce> for CrossEntropyOptions<'_> {
+    fn from(reduction: Reduce) -> Self {
+        CrossEntropyOptions { reduction, ..CrossEntropyOptions::default() }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CrossEntropy {
-    smoothing: f64,
-    reduction: Reduce,
+    pub(super) smoothing: f64,
+    pub(super) ignore: Option<i64>,
+    pub(super) reduction: Reduce,
 }
 
 /// Logits as rows of scores, and what they should be.
@@ -88,34 +112,35 @@ struct Rows {
 }
 
 /// The axis of the classes.
-fn class_axis(x: &Tensor) -> usize {
+pub(super) fn class_axis(x: &Tensor) -> usize {
     usize::from(x.ndim() > 1)
 }
 
 /// The classes' axis moved to the end.
-fn classes_last(x: &Tensor) -> Result<Tensor> {
+pub(super) fn classes_last(x: &Tensor) -> Result<Tensor> {
     let (axis, n) = (class_axis(x) as i64, x.ndim() as i64);
     let order: Vec<i64> = (0..n).filter(|&i| i != axis).chain([axis]).collect();
     ops::transpose(x, &order[..])
 }
 
 /// Back from the end.
-fn classes_back(x: &Tensor) -> Result<Tensor> {
+pub(super) fn classes_back(x: &Tensor) -> Result<Tensor> {
     let (axis, n) = (class_axis(x) as i64, x.ndim() as i64);
     let order: Vec<i64> = (0..axis).chain([n - 1]).chain(axis..n - 1).collect();
     ops::transpose(x, &order[..])
 }
 
 /// The shape without the classes.
-fn rest(shape: &Shape) -> Shape {
+pub(super) fn rest(shape: &Shape) -> Shape {
     let mut rest = shape.clone();
     rest.remove(usize::from(shape.len() > 1));
     rest
 }
 
 impl CrossEntropy {
-    fn of(options: CrossEntropyOptions) -> CrossEntropy {
-        CrossEntropy { smoothing: options.label_smoothing, reduction: options.reduction }
+    fn of(options: CrossEntropyOptions<'_>) -> CrossEntropy {
+        let CrossEntropyOptions { label_smoothing: smoothing, ignore_index: ignore, .. } = options;
+        CrossEntropy { smoothing, ignore, reduction: options.reduction }
     }
 
     pub(crate) const RECORD: &'static Record = &Record {
@@ -124,9 +149,10 @@ impl CrossEntropy {
         formula: "y = −Σ t·ln p over the classes, with p = eˣ/Σ eˣ",
         derivative: "(p·Σ t − t, −ln p)",
         conventions: "logits are [N, C], [C] or [N, C, d1, …]; a mean is over the losses; \
-                      probabilities of 0 make any logit's part 0",
-        inputs: &[Input::new("logits"), Input::new("targets")],
+                      probabilities of 0 make any logit's part 0; the mean of nothing that counts is NaN, with gradient 0",
+        inputs: &[Input::new("logits"), Input::new("targets"), WEIGHT],
         params: &[
+            IGNORE_INDEX,
             Parameter {
                 name: "label_smoothing",
                 what: "how much of a target goes to all classes alike, from 0 to 1",
@@ -134,13 +160,14 @@ impl CrossEntropy {
             },
             REDUCTION,
         ],
-        backward: signature!(cross_entropy_backward(grad_output, logits, targets; label_smoothing, reduction)),
+        backward: signature!(cross_entropy_backward(grad_output, logits, targets, weight; ignore_index, label_smoothing, reduction)),
         class: Class::General,
         needs: Needs::Inputs,
         build: |p| {
             let op = "cross_entropy";
             let smoothing = p.float(op, "label_smoothing", 0.0)?;
-            Ok(Box::new(CrossEntropy { smoothing, reduction: Reduce::of(p, op)? }))
+            let (ignore, reduction) = (ignored(p, op)?, Reduce::of(p, op)?);
+            Ok(Box::new(CrossEntropy { smoothing, ignore, reduction }))
         },
         samples: class_samples,
         errors: bad_classes,
@@ -160,7 +187,7 @@ impl CrossEntropy {
         };
         let (classes, smoothing) = (x.shape()[class_axis(x)], self.smoothing);
         let summed = self.reduction != Reduce::None;
-        let divisor = summed.then(|| self.reduction.divisor(rows));
+        let divisor = summed.then(|| self.reduction.divisor(&rest(x.shape())));
         let kernel = Classes { op, rows, classes, smoothing, divisor };
         Ok(Rows { x: row(x)?, targets, kernel })
     }
@@ -172,6 +199,7 @@ impl Operation for CrossEntropy {
     }
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
         let (op, smoothing) = ("cross_entropy", self.smoothing);
+        self.reduction.check(op, false)?;
         let share = (0.0..=1.0).contains(&smoothing);
         expect_parameter(op, "label_smoothing", smoothing, share, "a number from 0 to 1")?;
         let (x, targets) = (inputs[0], inputs[1]);
@@ -199,13 +227,25 @@ impl Operation for CrossEntropy {
             let got = targets.dtype();
             return Err(Error::DType { op, argument: "targets", expected, got });
         };
+        if self.ignore.is_some() && targets.dtype().is_float() {
+            let (parameter, got) = ("ignore_index", format!("{:?}", self.ignore));
+            let expected = "None for targets that are probabilities".into();
+            return Err(Error::Parameter { op, parameter, expected, got });
+        }
+        let dtype = infer_weight(op, inputs.get(2), x.shape()[class_axis(x)], dtype)?;
         Ok(spec(self.reduction.shape(&losses), dtype))
     }
     fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
+        if self.weighs(inputs) {
+            return self.forward_weighed(inputs, specs);
+        }
         let Rows { x, targets, kernel } = self.rows(inputs, specs[0].dtype)?;
         launch("cross_entropy", &ClassLosses(kernel), &[&x, &targets], specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+        if self.weighs(call.inputs) {
+            return self.backward_weighed(call);
+        }
         let dtype = call.grad().dtype();
         let Rows { x, targets, kernel: of } = self.rows(call.inputs, dtype)?;
         let g = call.grad().contiguous()?;
@@ -218,6 +258,9 @@ impl Operation for CrossEntropy {
         call.two(|| gradient(false), || gradient(true))
     }
     fn derivative(&self, call: &Forward<'_>) -> Result<Outputs> {
+        if self.weighs(call.inputs) {
+            return self.derivative_weighed(call);
+        }
         let (x, targets) = (call.inputs[0], call.inputs[1]);
         let axis = class_axis(x) as i64;
         let classes = x.shape()[axis as usize];
@@ -256,12 +299,24 @@ impl Operation for CrossEntropy {
         Ok(smallvec![match self.reduction {
             Reduce::None => losses,
             Reduce::Mean => ops::mean(&losses, ..)?,
-            Reduce::Sum => ops::sum(&losses, ..)?,
+            Reduce::Sum | Reduce::BatchMean => ops::sum(&losses, ..)?,
         }])
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {
         let all = inputs[0].len().max(1);
         if self.reduction == Reduce::None { inputs[0].shape()[class_axis(inputs[0])] } else { all }
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        // How many targets count, and how much, is another number for each example.
+        if self.ignore.is_some() || call.inputs.len() > 2 {
+            return Batched::Loop;
+        }
+        let each = CrossEntropy { reduction: Reduce::None, ..*self };
+        // One row of scores becomes several; of several there are more.
+        if call.inputs[0].ndim() == 1 {
+            return call.whole(each);
+        }
+        call.reduced(each, self.reduction, View::merged(0))
     }
 }
 
@@ -297,6 +352,7 @@ fn class_samples(s: &mut Sampler) {
     s.add_noted([x, crate::tensor([[0.0, 1.0, 0.0], [0.0; 3]])], Params::new(), "zeros");
     let (x, t) = (s.normal(&[0, 3]), s.normal(&[0, 3]));
     s.add_noted([x, t], Params::new(), "the mean of nothing");
+    super::weighed::samples(s);
 }
 
 fn bad_classes(bad: &mut Bad) {
@@ -323,6 +379,7 @@ fn bad_classes(bad: &mut Bad) {
     let smoothing = none().with("label_smoothing", 1.5);
     let message = "label_smoothing is 1.5, expected a number from 0 to 1";
     bad.add([x.clone(), k([0, 1])], smoothing, message);
+    super::weighed::bad_weights(bad);
     let word = none().with("reduction", "batchmean");
     bad.add([x, k([0, 1])], word, "reduction is \"batchmean\", expected \"none\"");
 }

@@ -14,6 +14,25 @@ pub(super) const BLANK: Record = Record {
     ..Record::BLANK
 };
 
+/// Samples with a weight for each loss, for each column, and for all.
+fn weighted(s: &mut Sampler, draw: impl Fn(&mut Sampler, &[usize]) -> [Tensor; 2]) {
+    let shapes: [&[usize]; 3] = [&[3, 4], &[4], &[]];
+    for (shape, reduction) in shapes.into_iter().zip([Reduce::None, Reduce::Mean, Reduce::Sum]) {
+        let [x, t] = draw(s, &[3, 4]);
+        let weight = s.uniform(0.0, 2.0, shape);
+        s.add([x, t, weight], reduction.params());
+    }
+}
+
+/// Weights that do not fit.
+fn bad_weights(bad: &mut Bad, message: &'static str) {
+    let [x, weight] = [&[2, 3][..], &[2]].map(|shape| bad.ones(shape, DType::F64));
+    bad.add([x.clone(), x.clone(), weight], Params::new(), message);
+    let whole = bad.ones(&[3], DType::I64);
+    let message = "weight has dtype i64, expected a float type";
+    bad.add([x.clone(), x, whole], Params::new(), message);
+}
+
 /// The least that a logarithm of a probability counts for.
 const LEAST_LOG: f64 = -100.0;
 
@@ -21,6 +40,8 @@ const LEAST_LOG: f64 = -100.0;
 /// −100, so that a certain prediction that is wrong has a finite loss.
 ///
 /// Domain: predictions from 0 to 1.
+/// A `weight` multiplies the losses; a mean is over their number all the same.
+///
 /// Conventions: a logarithm below −100 counts as −100; where x(1 − x) is 0 the derivative uses 1e-10,
 /// and stays finite.
 ///
@@ -33,28 +54,57 @@ const LEAST_LOG: f64 = -100.0;
 /// ```
 #[method]
 #[track_caller]
-pub fn binary_cross_entropy(
+pub fn binary_cross_entropy<'a>(
     predictions: &Tensor,
     targets: &Tensor,
-    reduction: Reduce,
+    options: impl Into<BinaryCrossEntropyOptions<'a>>,
 ) -> Result<Tensor> {
-    Elementwise::of(BinaryCrossEntropy, predictions, targets, reduction)
+    let options = options.into();
+    let inputs = given([predictions, targets], [options.weight, None]);
+    Elementwise::with(BinaryCrossEntropy, &inputs, options.reduction)
 }
 
 /// The gradients of [`binary_cross_entropy`]: `((x − t)/(x(1 − x)), ln(1 − x) − ln x)`, times
-/// `grad_output`, over the number of elements for a mean. Where `x(1 − x)` is 0 it uses 1e-10, and
-/// stays finite.
+/// `grad_output` and `weight`, over the number of elements for a mean. Where `x(1 − x)` is 0 it uses
+/// 1e-10, and stays finite.
 #[track_caller]
 #[extensor_derive::noted]
-pub fn binary_cross_entropy_backward(
+pub fn binary_cross_entropy_backward<'a>(
     grad_output: &Tensor,
     predictions: &Tensor,
     targets: &Tensor,
-    reduction: Reduce,
+    options: impl Into<BinaryCrossEntropyOptions<'a>>,
 ) -> Result<(Tensor, Tensor)> {
-    let inputs = [predictions, targets];
-    let [x, t] = Elementwise::backward_at(BinaryCrossEntropy, grad_output, inputs, reduction)?;
+    let (options, loss) = (options.into(), BinaryCrossEntropy);
+    let inputs = given([predictions, targets], [options.weight, None]);
+    let [x, t] = Elementwise::backward_with(loss, grad_output, &inputs, options.reduction)?;
     Ok((x, t))
+}
+
+crate::ops::options::options! {
+    /// The options of [`binary_cross_entropy`]; a plain [`Reduce`] may stand for them.
+    pub struct BinaryCrossEntropyOptions<'a> {
+        /// What the losses are multiplied by, broadcast to them.
+        weight: Option<&'a Tensor> = None,
+        /// What becomes of the losses of all elements.
+        reduction: Reduce = Reduce::Mean,
+    }
+}
+
+impl From<Reduce> for BinaryCrossEntropyOptions<'_> {
+    fn from(reduction: Reduce) -> Self {
+        BinaryCrossEntropyOptions { weight: None, reduction }
+    }
+}
+
+/// Predictions and targets, and the further tensors that are given.
+fn given<'a>(
+    first: [&'a Tensor; 2],
+    further: [Option<&'a Tensor>; 2],
+) -> SmallVec<[&'a Tensor; 4]> {
+    let mut inputs: SmallVec<[&Tensor; 4]> = SmallVec::from_slice(&first);
+    inputs.extend(further.into_iter().flatten());
+    inputs
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,8 +129,12 @@ impl Loss for BinaryCrossEntropy {
         domain: "predictions from 0 to 1",
         conventions: "a logarithm below −100 counts as −100; where x(1 − x) is 0 the derivative \
                       uses 1e-10, and stays finite",
-        inputs: &[Input::new("predictions"), Input::new("targets")],
-        backward: signature!(binary_cross_entropy_backward(grad_output, predictions, targets; reduction)),
+        inputs: &[
+            Input::new("predictions"),
+            Input::new("targets"),
+            Input::optional_factor("weight"),
+        ],
+        backward: signature!(binary_cross_entropy_backward(grad_output, predictions, targets, weight; reduction)),
         build: |p| Elementwise::build(p, BinaryCrossEntropy),
         samples: |s| {
             samples(s, Reduce::params, |s, shape| {
@@ -89,9 +143,13 @@ impl Loss for BinaryCrossEntropy {
             let certain = crate::tensor([0.0, 0.0, 1.0, 1.0, 1e-12]);
             let targets = crate::tensor([0.0, 1.0, 0.0, 1.0, 0.5]);
             s.add_noted([certain, targets], Params::new(), "certain");
+            weighted(s, |s, shape| [s.uniform(0.05, 0.95, shape), s.uniform(0.0, 1.0, shape)]);
         },
         kinks: |sample| sample.holds(0, &[0.0, 1.0]),
-        errors: bad_calls,
+        errors: |bad| {
+            bad_calls(bad);
+            bad_weights(bad, "weight has shape [2], expected one that broadcasts to [2, 3]");
+        },
         ..BLANK
     };
     #[inline(always)]
@@ -137,6 +195,9 @@ pub(super) fn of_logit<R: Real>(x: R, t: R, log: R) -> R {
 /// [`binary_cross_entropy`] of the probabilities `1/(1 + e⁻ˣ)`, which are never formed:
 /// `max(x, 0) − x·t + ln(1 + e^−|x|)`, reduced.
 ///
+/// A `pos_weight` multiplies the part of the target 1, `t·ln(1 + e⁻ˣ)`; a `weight` multiplies the losses. A mean is over
+/// their number all the same.
+///
 /// ```
 /// use extensor::ops::{Reduce, binary_cross_entropy_with_logits};
 /// use extensor::tensor;
@@ -147,27 +208,58 @@ pub(super) fn of_logit<R: Real>(x: R, t: R, log: R) -> R {
 /// ```
 #[method]
 #[track_caller]
-pub fn binary_cross_entropy_with_logits(
+pub fn binary_cross_entropy_with_logits<'a>(
     logits: &Tensor,
     targets: &Tensor,
-    reduction: Reduce,
+    options: impl Into<LogitsOptions<'a>>,
 ) -> Result<Tensor> {
-    Elementwise::of(BinaryCrossEntropyWithLogits, logits, targets, reduction)
+    let options = options.into();
+    let one = Tensor::scalar_of(1.0, logits.dtype())?;
+    let inputs = given([logits, targets], options.factors(&one));
+    Elementwise::with(BinaryCrossEntropyWithLogits, &inputs, options.reduction)
 }
 
 /// The gradients of [`binary_cross_entropy_with_logits`]: `(1/(1 + e⁻ˣ) − t, −x)`, times
-/// `grad_output`, over the number of elements for a mean.
+/// `grad_output`, over the number of elements for a mean; with weights
+/// `(weight·((1 − t)/(1 + e⁻ˣ) − pos_weight·t/(1 + eˣ)), weight·(pos_weight·ln(1 + e⁻ˣ) − ln(1 + eˣ)))`.
 #[track_caller]
 #[extensor_derive::noted]
-pub fn binary_cross_entropy_with_logits_backward(
+pub fn binary_cross_entropy_with_logits_backward<'a>(
     grad_output: &Tensor,
     logits: &Tensor,
     targets: &Tensor,
-    reduction: Reduce,
+    options: impl Into<LogitsOptions<'a>>,
 ) -> Result<(Tensor, Tensor)> {
-    let op = BinaryCrossEntropyWithLogits;
-    let [x, t] = Elementwise::backward_at(op, grad_output, [logits, targets], reduction)?;
+    let (options, loss) = (options.into(), BinaryCrossEntropyWithLogits);
+    let one = Tensor::scalar_of(1.0, logits.dtype())?;
+    let inputs = given([logits, targets], options.factors(&one));
+    let [x, t] = Elementwise::backward_with(loss, grad_output, &inputs, options.reduction)?;
     Ok((x, t))
+}
+
+crate::ops::options::options! {
+    /// The options of [`binary_cross_entropy_with_logits`]; a plain [`Reduce`] may stand for them.
+    pub struct LogitsOptions<'a> {
+        /// What the losses are multiplied by, broadcast to them.
+        weight: Option<&'a Tensor> = None,
+        /// What the part of the target 1 is multiplied by, broadcast to the losses.
+        pos_weight: Option<&'a Tensor> = None,
+        /// What becomes of the losses of all elements.
+        reduction: Reduce = Reduce::Mean,
+    }
+}
+
+impl From<Reduce> for LogitsOptions<'_> {
+    fn from(reduction: Reduce) -> Self {
+        LogitsOptions { reduction, ..LogitsOptions::default() }
+    }
+}
+
+impl<'a> LogitsOptions<'a> {
+    /// Both weights; `one` for the first if only the second is given.
+    fn factors(&self, one: &'a Tensor) -> [Option<&'a Tensor>; 2] {
+        [self.weight.or(self.pos_weight.map(|_| one)), self.pos_weight]
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -182,8 +274,13 @@ impl Loss for BinaryCrossEntropyWithLogits {
         name: "binary_cross_entropy_with_logits",
         formula: "y = max(x, 0) − x·t + ln(1 + e^−|x|)",
         derivative: "(1/(1 + e⁻ˣ) − t, −x)",
-        inputs: &[Input::new("logits"), Input::new("targets")],
-        backward: signature!(binary_cross_entropy_with_logits_backward(grad_output, logits, targets; reduction)),
+        inputs: &[
+            Input::new("logits"),
+            Input::new("targets"),
+            Input::optional_factor("weight"),
+            Input::optional_factor("pos_weight"),
+        ],
+        backward: signature!(binary_cross_entropy_with_logits_backward(grad_output, logits, targets, weight, pos_weight; reduction)),
         build: |p| Elementwise::build(p, BinaryCrossEntropyWithLogits),
         samples: |s| {
             samples(s, Reduce::params, |s, shape| {
@@ -192,11 +289,45 @@ impl Loss for BinaryCrossEntropyWithLogits {
             let large = crate::tensor([-1e4, -50.0, 0.0, 50.0, 1e4, 1e4]);
             let targets = crate::tensor([0.0, 1.0, 1.0, 0.0, 1.0, 0.0]);
             s.add_far([large, targets], Params::new(), "large");
+            weighted(s, |s, shape| [s.uniform(-6.0, 6.0, shape), s.uniform(0.0, 1.0, shape)]);
+            let shapes: [&[usize]; 3] = [&[4], &[], &[3, 4]];
+            let reductions = [Reduce::None, Reduce::Mean, Reduce::Sum];
+            for (shape, reduction) in shapes.into_iter().zip(reductions) {
+                let inputs = [
+                    s.uniform(-6.0, 6.0, &[3, 4]),
+                    s.uniform(0.0, 1.0, &[3, 4]),
+                    s.uniform(0.5, 2.0, &[3, 1]),
+                    s.uniform(0.0, 5.0, shape),
+                ];
+                s.add(inputs, reduction.params());
+            }
+            let inputs = [[-1e4, 50.0, 0.0], [0.0, 1.0, 0.5], [2.0; 3], [3.0; 3]];
+            s.add_far(inputs.map(crate::tensor), Params::new(), "large, with weights");
         },
-        errors: bad_calls,
+        errors: |bad| {
+            bad_calls(bad);
+            bad_weights(bad, "weight has shape [2], expected one that broadcasts to [2, 3]");
+            let [x, long] = [&[2, 3][..], &[5, 2, 3]].map(|shape| bad.ones(shape, DType::F64));
+            let inputs = [x.clone(), x.clone(), x, long];
+            let message = "pos_weight has shape [5, 2, 3], expected one that broadcasts to [2, 3]";
+            bad.add(inputs, Params::new(), message);
+        },
         ..BLANK
     };
 
+    fn loss_of<R: Real>(&self, [x, t, weight, positive]: [R; 4]) -> R {
+        let (no, yes) = (x.softplus(), (-x).softplus());
+        weight.times((t.lit(1.0) - t).times(no) + (positive * t).times(yes))
+    }
+    fn slope_of<R: Real>(&self, by: usize, [x, t, weight, positive]: [R; 4]) -> R {
+        weight.times(if by == 0 {
+            (t.lit(1.0) - t) * x.sigmoid() - positive * t * (-x).sigmoid()
+        } else {
+            // ln(1 + eˣ) is x more than ln(1 + e⁻ˣ), of which nothing is left where pos_weight is 1.
+            let apart = (positive - x.lit(1.0)).times((-x).softplus()) - x;
+            R::select(x.is_finite(), apart, positive.times((-x).softplus()) - x.softplus())
+        })
+    }
     #[inline(always)]
     fn loss<R: Real>(&self, x: R, t: R) -> R {
         of_logit(x, t, (-x.abs()).exp().log1p())
@@ -210,88 +341,5 @@ impl Loss for BinaryCrossEntropyWithLogits {
     #[inline(always)]
     fn by_target<R: Real>(&self, x: R, _: R) -> R {
         -x
-    }
-}
-
-/// `t·(ln t − x)`, reduced, for logarithms of probabilities `x` and probabilities `t`; 0 where `t` is
-/// 0. The mean is over all elements.
-///
-/// Domain: targets from 0 up.
-/// Conventions: 0 where t = 0; the logarithm in the derivative is that of 1e-10 there.
-///
-/// ```
-/// use extensor::ops::{Reduce, kl_divergence};
-/// use extensor::tensor;
-/// let (log_predictions, targets) = (tensor([0.5f64.ln(), 0.5f64.ln()]), tensor([1.0, 0.0]));
-/// let loss = kl_divergence(&log_predictions, &targets, Reduce::Sum)?;
-/// assert_eq!(loss.item::<f64>()?, 2f64.ln());
-/// # Ok::<(), extensor::Error>(())
-/// ```
-#[method]
-#[track_caller]
-pub fn kl_divergence(
-    log_predictions: &Tensor,
-    targets: &Tensor,
-    reduction: Reduce,
-) -> Result<Tensor> {
-    Elementwise::of(KlDivergence, log_predictions, targets, reduction)
-}
-
-/// The gradients of [`kl_divergence`]: `(−t, ln t + 1 − x)`, times `grad_output`, over the number of
-/// elements for a mean. Where `t` is 0 the logarithm is that of 1e-10, and the gradient finite.
-#[track_caller]
-#[extensor_derive::noted]
-pub fn kl_divergence_backward(
-    grad_output: &Tensor,
-    log_predictions: &Tensor,
-    targets: &Tensor,
-    reduction: Reduce,
-) -> Result<(Tensor, Tensor)> {
-    let inputs = [log_predictions, targets];
-    let [x, t] = Elementwise::backward_at(KlDivergence, grad_output, inputs, reduction)?;
-    Ok((x, t))
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KlDivergence;
-
-impl KlDivergence {
-    pub(crate) const RECORD: &'static Record = <Self as Loss>::RECORD;
-}
-
-impl Loss for KlDivergence {
-    const RECORD: &'static Record = &Record {
-        name: "kl_divergence",
-        formula: "y = t·(ln t − x)",
-        derivative: "(−t, ln t + 1 − x)",
-        domain: "targets from 0 up",
-        conventions: "0 where t = 0; the logarithm in the derivative is that of 1e-10 there",
-        inputs: &[Input::new("log_predictions"), Input::new("targets")],
-        backward: signature!(kl_divergence_backward(grad_output, log_predictions, targets; reduction)),
-        build: |p| Elementwise::build(p, KlDivergence),
-        samples: |s| {
-            samples(s, Reduce::params, |s, shape| {
-                [s.uniform(-4.0, 0.0, shape), s.uniform(0.05, 1.0, shape)]
-            });
-            let x = crate::tensor([-1.0, -2.0, -0.5]);
-            s.add_noted([x, crate::tensor([0.0, 1.0, 1e-12])], Params::new(), "of nothing");
-        },
-        kinks: |sample| sample.holds(1, &[0.0]),
-        errors: bad_calls,
-        ..BLANK
-    };
-
-    #[inline(always)]
-    fn loss<R: Real>(&self, x: R, t: R) -> R {
-        let nothing = x.nan_or(x.lit(0.0));
-        R::select(t.eq(t.lit(0.0)), nothing, t * (t.log() - x))
-    }
-    #[inline(always)]
-    fn by_prediction<R: Real>(&self, _: R, t: R) -> R {
-        -t
-    }
-    #[inline(always)]
-    fn by_target<R: Real>(&self, x: R, t: R) -> R {
-        guard_above(t).log() + t.lit(1.0) - x
     }
 }

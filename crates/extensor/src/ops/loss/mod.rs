@@ -6,27 +6,42 @@
 
 pub(super) mod cross_entropy;
 pub(super) mod distances;
+pub(super) mod divergence;
 pub(super) mod labels;
 pub(super) mod likelihoods;
+pub(super) mod nll;
+pub(super) mod ranking;
+pub(super) mod regression;
+mod several;
+mod weighed;
+mod weighing;
 
 pub use cross_entropy::*;
 pub use distances::*;
+pub use divergence::*;
 pub use labels::*;
 pub use likelihoods::*;
+pub use nll::*;
+pub use ranking::*;
+pub use regression::*;
+pub use weighing::NllOptions;
 
 use crate::exec::launch_one;
 use crate::exec::reduce::MapSum;
+use crate::ops::batching::{Batch, Batched, View};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::{map_real, promote, settle};
 use crate::ops::record::{Parameter, Record};
+use crate::ops::reduction::wide;
 use crate::ops::samples::{Bad, LARGE, Sampler};
 use crate::{Axes, DType, Error, Result, Shape, Tensor, ops};
 use extensor_kernels::map::{Formula, Formulas, RealBlock};
 use extensor_kernels::number::Real;
 use smallvec::{SmallVec, smallvec};
 use std::fmt::{self, Debug};
+use std::sync::Arc;
 
 /// What becomes of the losses of all elements.
 ///
@@ -49,6 +64,9 @@ pub enum Reduce {
     Mean,
     /// Their sum.
     Sum,
+    /// Their sum, divided by the size of the first axis: for [`kl_divergence`] alone, whose losses are
+    /// parts of one of a whole distribution.
+    BatchMean,
 }
 
 impl fmt::Display for Reduce {
@@ -57,6 +75,7 @@ impl fmt::Display for Reduce {
             Reduce::None => "none",
             Reduce::Mean => "mean",
             Reduce::Sum => "sum",
+            Reduce::BatchMean => "batchmean",
         })
     }
 }
@@ -64,13 +83,24 @@ impl fmt::Display for Reduce {
 impl Reduce {
     fn of(params: &Params, op: &'static str) -> Result<Reduce> {
         let word = params.text(op, "reduction", "mean")?;
-        let all = [Reduce::None, Reduce::Mean, Reduce::Sum];
-        all.into_iter().find(|r| r.to_string() == word).ok_or_else(|| Error::Parameter {
-            op,
-            parameter: "reduction",
-            expected: "\"none\", \"mean\" or \"sum\"".into(),
-            got: format!("{word:?}"),
-        })
+        let all = [Reduce::None, Reduce::Mean, Reduce::Sum, Reduce::BatchMean];
+        let found = all.into_iter().find(|r| r.to_string() == word);
+        found.ok_or_else(|| Reduce::wrong(op, &word, false))
+    }
+
+    /// An error if it is [`Reduce::BatchMean`], which the operation has not unless `batchmean`.
+    fn check(self, op: &'static str, batchmean: bool) -> Result<()> {
+        match self {
+            Reduce::BatchMean if !batchmean => Err(Reduce::wrong(op, &self.to_string(), batchmean)),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn wrong(op: &'static str, word: &str, batchmean: bool) -> Error {
+        let last = if batchmean { "\"sum\" or \"batchmean\"" } else { "\"mean\" or \"sum\"" };
+        let expected = format!("\"none\", {}{last}", if batchmean { "\"mean\", " } else { "" });
+        Error::Parameter { op, parameter: "reduction", expected, got: format!("{word:?}") }
     }
 
     /// The shape of the result, for losses of this shape.
@@ -78,9 +108,13 @@ impl Reduce {
         if self == Reduce::None { losses.clone() } else { Shape::scalar() }
     }
 
-    /// What the sum of so many losses is divided by.
-    fn divisor(self, count: usize) -> f64 {
-        if self == Reduce::Mean { count as f64 } else { 1.0 }
+    /// What the sum of losses of this shape is divided by.
+    fn divisor(self, losses: &Shape) -> f64 {
+        match self {
+            Reduce::Mean => losses.iter().product::<usize>() as f64,
+            Reduce::BatchMean => losses.first().copied().unwrap_or(1) as f64,
+            Reduce::None | Reduce::Sum => 1.0,
+        }
     }
 
     /// The parameter, for calls by name.
@@ -138,6 +172,17 @@ trait Loss: Clone + Debug + Send + Sync + 'static {
     /// Where its derivative by `x` would divide by 0.
     fn singular<R: Real>(&self, x: R) -> R::Mask {
         !x.eq(x) & x.eq(x)
+    }
+    /// Whether there is a reduction by the size of the first axis.
+    const BATCHMEAN: bool = false;
+    /// The loss of `x` where the target is `t`, beside further tensors; 1 stands for those that are not
+    /// given. The first is a weight, unless the loss says otherwise.
+    fn loss_of<R: Real>(&self, [x, t, weight, _]: [R; 4]) -> R {
+        weight.times(self.loss(x, t))
+    }
+    /// Its derivative by input number `by`.
+    fn slope_of<R: Real>(&self, by: usize, [x, t, weight, _]: [R; 4]) -> R {
+        weight.times(if by == 0 { self.by_prediction(x, t) } else { self.by_target(x, t) })
     }
 }
 
@@ -203,18 +248,34 @@ impl<L: Loss> Elementwise<L> {
     fn backward_at<const N: usize>(
         loss: L,
         grad_output: &Tensor,
-        [predictions, targets]: [&Tensor; 2],
+        inputs: [&Tensor; 2],
+        reduction: Reduce,
+    ) -> Result<[Tensor; N]> {
+        Elementwise::backward_with(loss, grad_output, &inputs, reduction)
+    }
+
+    /// Likewise, with further tensors.
+    #[track_caller]
+    fn backward_with<const N: usize>(
+        loss: L,
+        grad_output: &Tensor,
+        inputs: &[&Tensor],
         reduction: Reduce,
     ) -> Result<[Tensor; N]> {
         let output = placeholder(grad_output.shape(), grad_output.dtype())?;
-        let op = Elementwise::new(loss, reduction);
-        backward_of(&op, grad_output, &[predictions, targets], &output)
+        backward_of(&Elementwise::new(loss, reduction), grad_output, inputs, &output)
+    }
+
+    /// Calls the operation with further tensors.
+    #[track_caller]
+    fn with(loss: L, inputs: &[&Tensor], reduction: Reduce) -> Result<Tensor> {
+        apply_one(&Elementwise::new(loss, reduction), inputs)
     }
 
     fn slope<const BY_TARGET: bool>(&self, call: &Backward<'_>) -> Result<Tensor> {
         let (g, x, t) = (call.grad(), call.inputs[0], call.inputs[1]);
         let spec = Spec { shape: x.shape().clone(), dtype: g.dtype() };
-        let count = self.reduction.divisor(x.len());
+        let count = self.reduction.divisor(x.shape());
         let limit = g.dtype().max_finite();
         let slope: Slope<L, BY_TARGET> = Slope { loss: self.loss.clone(), count, limit };
         map_real(L::RECORD.name, &Formulas(slope), [g, x, t], spec)
@@ -246,27 +307,39 @@ impl<L: Loss> Operation for Elementwise<L> {
     }
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
         self.loss.check()?;
+        self.reduction.check(L::RECORD.name, L::BATCHMEAN)?;
         let dtype = infer_losses(L::RECORD, inputs)?;
+        let dtype = several::infer(L::RECORD, inputs, dtype)?;
         Ok(spec(self.reduction.shape(inputs[0].shape()), dtype))
     }
     fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
         let op = L::RECORD.name;
         let (x, t) = (inputs[0], inputs[1]);
         let spec = specs.swap_remove(0);
+        if inputs.len() > 2 {
+            return Ok(smallvec![self.forward_of_several(inputs, spec)?]);
+        }
         let value = Formulas(Value(self.loss.clone()));
         if self.reduction == Reduce::None {
             return Ok(smallvec![map_real(op, &value, [x, t], spec)?]);
         }
         let (x, t) = (ops::cast(x, spec.dtype)?, ops::cast(t, spec.dtype)?);
         let formula: &dyn RealBlock<2> = &value;
-        let kernel = MapSum { formula, divisor: self.reduction.divisor(x.len()) };
+        let kernel = MapSum { formula, divisor: self.reduction.divisor(x.shape()) };
         Ok(smallvec![launch_one(op, &kernel, &[&x, &t], spec)?])
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+        if call.inputs.len() > 2 {
+            return self.backward_of_several(call);
+        }
         call.two(|| self.slope::<false>(call), || self.slope::<true>(call))
     }
     fn reduces(&self) -> Option<(&Axes, bool)> {
         Some((&self.axes, false))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let each = Elementwise::new(self.loss.clone(), Reduce::None);
+        call.reduced(each, self.reduction, View::WHOLE)
     }
 }
 
@@ -336,4 +409,38 @@ fn bad_calls(bad: &mut Bad) {
     bad.add([x.clone(), x.clone()], word, message);
     let number = none().with("reduction", 1);
     bad.add([x.clone(), x], number, "reduction is 1, expected a word");
+}
+
+impl Batch<'_> {
+    /// The losses of all examples by one call, and then their mean or sum within each.
+    #[track_caller]
+    fn reduced(&self, each: impl Operation, reduction: Reduce, view: View) -> Batched {
+        // Weights broadcast within an example, and the mean of a batch is not that of all its losses.
+        if self.inputs.len() > 2 || reduction == Reduce::BatchMean {
+            return Batched::Loop;
+        }
+        if reduction == Reduce::None {
+            return self.call(Box::new(each), view, view);
+        }
+        let each: Box<dyn Operation> = Box::new(each);
+        Batched::Made(Arc::new(move |inputs| {
+            let (x, t) = (&inputs[0], &inputs[1]);
+            let dtype =
+                if t.dtype().is_float() { promote(each.record().name, x, t)? } else { x.dtype() };
+            // Losses of 16 bits are rounded once, after they have been added up.
+            let precise = |x: &Tensor| match x.dtype().is_float() {
+                true => ops::cast(x, wide(dtype)),
+                false => Ok(x.clone()),
+            };
+            let (x, t) = (view.of(&precise(x)?)?, view.of(&precise(t)?)?);
+            let losses = apply_one(&*each, &[&x, &t])?;
+            let losses =
+                ops::reshape(&losses, [inputs[0].shape()[0], losses.len() / inputs[0].shape()[0]])?;
+            let reduced = match reduction {
+                Reduce::Mean => ops::mean(&losses, 1)?,
+                _ => ops::sum(&losses, 1)?,
+            };
+            Ok(vec![ops::cast(&reduced, dtype)?])
+        }))
+    }
 }

@@ -1,6 +1,7 @@
 //! The layer that networks are made of.
 
 use super::product::*;
+use crate::ops::batching::{Batch, Batched, Together, View};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
@@ -162,5 +163,87 @@ impl Operation for Linear {
             grads[2] = Some(ops::sum(g, &axes[..])?);
         }
         Ok(grads)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.first(Linear).unwrap_or_else(|| {
+            let row = View { row: call.inputs[0].ndim() == 1, ..View::WHOLE };
+            let mut inputs: SmallVec<[View; 4]> = smallvec![View::WHOLE; call.inputs.len()];
+            inputs[0] = row;
+            Batched::Call(Together { op: Box::new(EachLinear), inputs, outputs: smallvec![row] })
+        })
+    }
+}
+
+/// [`Linear`] with a weight (and a bias) for each example of a batch, which is the first axis of all
+/// inputs: what `vmap` makes of an ensemble, and of a gradient for each example.
+#[derive(Clone, Copy, Debug)]
+struct EachLinear;
+
+static EACH_LINEAR: Record = Record {
+    name: "linear",
+    family: Family::Matrix,
+    inputs: &[Input::new("x"), Input::new("weight"), Input::optional("bias")],
+    class: Class::Affine,
+    added: Some(2),
+    needs: Needs::Inputs,
+    ..Record::BLANK
+};
+
+impl EachLinear {
+    /// The axes between the first and the last as one.
+    fn rows(x: &Tensor) -> Result<Tensor> {
+        let shape = x.shape();
+        let rows: usize = shape[1..shape.len() - 1].iter().product();
+        ops::reshape(x, [shape[0], rows, shape[shape.len() - 1]])
+    }
+}
+
+impl Operation for EachLinear {
+    fn record(&self) -> &'static Record {
+        &EACH_LINEAR
+    }
+    fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
+        let (x, weight) = (inputs[0], inputs[1]);
+        let mut dtype = promote("linear", x, weight)?;
+        if let Some(bias) = inputs.get(2) {
+            let (a, b) = (dtype, bias.dtype());
+            dtype = a.promote(b).ok_or(Error::MixedDTypes { op: "linear", a, b })?;
+        }
+        let mut shape = x.shape().clone();
+        shape.set(x.ndim() - 1, weight.shape()[1]);
+        Ok(spec(shape, dtype))
+    }
+    fn forward(&self, inputs: &[&Tensor], mut specs: Specs) -> Result<Outputs> {
+        let Spec { shape, dtype } = specs.swap_remove(0);
+        let x = Self::rows(&ops::cast(inputs[0], dtype)?)?;
+        let weight = transposed(&ops::cast(inputs[1], dtype)?);
+        let bias = inputs.get(2).map(|bias| ops::expand_dims(&ops::cast(bias, dtype)?, 1));
+        let made = Shape::from([x.shape()[0], x.shape()[1], weight.shape()[2]]);
+        let y = product("linear", &x, &weight, bias.transpose()?.as_ref(), made)?;
+        Ok(smallvec![ops::reshape(&y, &shape)?])
+    }
+    fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
+        let op = "linear_backward";
+        let (g, x, weight) = (Self::rows(call.grad())?, call.inputs[0], call.inputs[1]);
+        let dtype = g.dtype();
+        let made = |rows: usize, columns: usize| Shape::from([g.shape()[0], rows, columns]);
+        let mut grads: Grads = SmallVec::from_elem(None, call.inputs.len());
+        if call.wanted[0] {
+            let weight = ops::cast(weight, dtype)?;
+            let shape = made(g.shape()[1], weight.shape()[2]);
+            grads[0] = Some(ops::reshape(&product(op, &g, &weight, None, shape)?, x.shape())?);
+        }
+        if call.wanted[1] {
+            let x = Self::rows(&ops::cast(x, dtype)?)?;
+            let shape = made(g.shape()[2], x.shape()[2]);
+            grads[1] = Some(product(op, &transposed(&g), &x, None, shape)?);
+        }
+        if call.wanted.get(2) == Some(&true) {
+            grads[2] = Some(ops::sum(&g, 1)?);
+        }
+        Ok(grads)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.call(Box::new(EachLinear), View::merged(0), View::merged(0))
     }
 }

@@ -1,6 +1,7 @@
 //! The product of matrices, in batches too.
 
 use super::product::*;
+use crate::ops::batching::{Batch, Batched, Together, View};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, reduce_to_shape, spec, sum_dtype};
 use crate::ops::params::Params;
@@ -191,4 +192,21 @@ impl Operation for MatMul {
             },
         )
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        batched(call)
+    }
+}
+
+/// The product of each example's operands, with vectors as the rows and columns that they stand for.
+pub(super) fn batched(call: &Batch<'_>) -> Batched {
+    let ([a, b], &[a_mapped, b_mapped]) = (call.inputs, call.mapped) else { return Batched::Loop };
+    // A batch of rows times one matrix is one product.
+    let matrix = a.ndim() == 1 && !b_mapped && b.ndim() <= 2;
+    let (row, column) = (a.ndim() == 1 && a_mapped && !matrix, b.ndim() == 1 && b_mapped);
+    let ndim = (a.ndim() + usize::from(row)).max(b.ndim() + usize::from(column));
+    let ndim = if matrix { 0 } else { ndim };
+    let of = |row, column| View { ndim, row, column, ..View::default() };
+    let inputs = smallvec![of(row, false), of(false, column)];
+    let outputs = smallvec![View { row, column, ..View::default() }];
+    Batched::Call(Together { op: Box::new(MatMul), inputs, outputs })
 }

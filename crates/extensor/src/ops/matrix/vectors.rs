@@ -2,6 +2,8 @@
 
 use super::matmul::matmul;
 use super::product::*;
+use crate::ops::arithmetic::products::Multiply;
+use crate::ops::batching::{Batch, Batched, Together, View};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs, apply_one, spec};
 use crate::ops::params::Params;
 use crate::ops::pointwise::promote;
@@ -128,6 +130,9 @@ impl Operation for Dot {
         let (g, a, b) = (call.grad(), call.inputs[0], call.inputs[1]);
         call.two(|| ops::multiply(g, b), || ops::multiply(g, a))
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        super::matmul::batched(call)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -169,5 +174,11 @@ impl Operation for Outer {
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (g, a, b) = (call.grad(), call.inputs[0], call.inputs[1]);
         call.two(|| matmul(g, b), || matmul(&transposed(g), a))
+    }
+    fn batch(&self, _: &Batch<'_>) -> Batched {
+        let column = View { column: true, ..View::WHOLE };
+        let row = View { row: true, ..View::WHOLE };
+        let (inputs, outputs) = (smallvec![column, row], smallvec![View::WHOLE]);
+        Batched::Call(Together { op: Box::new(Multiply), inputs, outputs })
     }
 }

@@ -3,6 +3,7 @@
 use super::{By, EPS, Split, common_dtype, expect_eps, factor, gradients, no_float, none, wanted};
 use crate::exec::launch;
 use crate::exec::normalize::{self, BatchNormalize, BatchNormalizeGradient};
+use crate::ops::batching::{self, Batched, Together, View};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, backward, placeholder};
 use crate::ops::options::options;
@@ -329,6 +330,13 @@ impl Operation for BatchNorm2d {
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {
         Batch::of(inputs[0]).count().max(1)
+    }
+    fn batch(&self, call: &batching::Batch<'_>) -> Batched {
+        // Each example's channels are more channels.
+        let mut inputs: SmallVec<[View; 4]> = smallvec![View::merged(0); call.inputs.len()];
+        inputs[0] = View::merged(1);
+        let outputs = smallvec![View::merged(1), View::merged(0)];
+        Batched::Call(Together { op: Box::new(self.clone()), inputs, outputs })
     }
 }
 

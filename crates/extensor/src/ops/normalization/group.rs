@@ -1,6 +1,7 @@
 //! Channels of each image, normalised in groups or one by one.
 
 use super::{CONVENTIONS, EPS, Groups, infer, with_factors, without_spread};
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
@@ -259,6 +260,10 @@ impl Operation for GroupNorm {
     fn terms(&self, inputs: &[&Tensor]) -> usize {
         terms(self.find(inputs[0]))
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.merged(self.clone())
+            .unwrap_or_else(|| super::own_factors(call, Box::new(self.clone()), true))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -331,5 +336,9 @@ impl Operation for InstanceNorm {
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {
         terms(self.find(inputs[0]))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.merged(self.clone())
+            .unwrap_or_else(|| super::own_factors(call, Box::new(self.clone()), true))
     }
 }

@@ -1,6 +1,7 @@
 //! The last axes of each element of a batch, normalised together.
 
 use super::{CONVENTIONS, EPS, Groups, infer, with_factors, without_spread};
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
@@ -252,6 +253,10 @@ impl Operation for LayerNorm {
     fn terms(&self, _: &[&Tensor]) -> usize {
         self.shape.iter().product::<usize>().max(1)
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.first(self.clone())
+            .unwrap_or_else(|| super::own_factors(call, Box::new(self.clone()), false))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -306,5 +311,9 @@ impl Operation for RmsNorm {
     }
     fn terms(&self, _: &[&Tensor]) -> usize {
         self.shape.iter().product::<usize>().max(1)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.first(self.clone())
+            .unwrap_or_else(|| super::own_factors(call, Box::new(self.clone()), false))
     }
 }

@@ -14,6 +14,9 @@ pub use layer::*;
 
 use crate::exec::normalize::{Groups, Normalize, NormalizeGradient};
 use crate::exec::{Kernel, launch};
+use crate::ops::Operation;
+use crate::ops::batching::{Batch, Batched};
+use crate::ops::operation::apply_one;
 use crate::ops::operation::{Backward, Forward, Grads, Outputs, Spec, Specs, spec};
 use crate::ops::record::Parameter;
 use crate::ops::reduction::wide;
@@ -21,6 +24,7 @@ use crate::ops::samples::{Sample, all_equal};
 use crate::ops::shape::{bad_parameter, bad_shape, optional};
 use crate::{DType, Error, Result, Shape, Tensor, ops, over};
 use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
 
 /// The parameter `eps`.
 const EPS: Parameter = optional("eps", "what is added to the variance", "1e-5");
@@ -250,4 +254,39 @@ impl Split<'_> {
         }
         Ok(smallvec![ops::cast(&ops::reshape(&total, y.shape())?, y.dtype())?])
     }
+}
+
+/// A normalisation of examples that have factors of their own: without factors, which are then
+/// multiplied and added. `channels`: the factors are those of axis 1, otherwise those of the last axes.
+#[track_caller]
+fn own_factors(call: &Batch<'_>, op: Box<dyn Operation>, channels: bool) -> Batched {
+    let ndim = call.inputs[0].ndim();
+    Batched::Made(Arc::new(move |inputs| {
+        let x = &inputs[0];
+        // Computed as wide as the kernel would.
+        let dtype = inputs[1..].iter().try_fold(x.dtype(), |a, b| a.promote(b.dtype()));
+        let dtype = dtype.unwrap_or(x.dtype());
+        let full = x.shape();
+        let x = ops::cast(x, wide(dtype))?;
+        let mut y = if channels {
+            let merged: Shape = std::iter::once(full[0].saturating_mul(full[1]))
+                .chain(full[2..].iter().copied())
+                .collect();
+            let merged = ops::reshape(&x, &merged)?;
+            ops::reshape(&apply_one(&*op, &[&merged])?, full)?
+        } else {
+            apply_one(&*op, &[&x])?
+        };
+        for (i, factor) in inputs[1..].iter().enumerate() {
+            let own = factor.ndim() - 1;
+            let mut shape: Shape = factor.shape()[..1].iter().copied().collect();
+            let (before, after) = if channels { (1, ndim - 2) } else { (ndim - own, 0) };
+            (0..before).for_each(|_| shape.push(1));
+            factor.shape()[1..].iter().for_each(|&size| shape.push(size));
+            (0..after).for_each(|_| shape.push(1));
+            let factor = ops::reshape(&ops::cast(factor, wide(dtype))?, &shape)?;
+            y = if i == 0 { ops::multiply(&y, &factor)? } else { ops::add(&y, &factor)? };
+        }
+        Ok(vec![ops::cast(&y, dtype)?])
+    }))
 }

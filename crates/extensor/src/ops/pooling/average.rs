@@ -1,35 +1,42 @@
 //! The average of each window.
 
-use super::{CASES, Sliding, WINDOW, bad_windows, params, plane, planes, pooled};
-use super::{PoolOptions, sizes, two};
+use super::windows::{Even, Of, Sliding, Volumes, pooled, sizes};
+use super::{CASES, LINES, Pool3dOptions, PoolOptions, VOLUMES, window};
+use super::{bad_lines, bad_volumes, bad_windows, params};
 use crate::exec::pool::Pool;
 use crate::exec::{launch, launch_one};
 use crate::ops::Pair;
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
-use crate::ops::record::{Class, Family, Needs, Record, signature};
-use crate::ops::shape::{bad_parameter, required};
-use crate::{DType, Error, Result, Shape, Tensor, ops, over};
+use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
+use crate::ops::reduction::wide;
+use crate::ops::samples::Sampler;
+use crate::ops::shape::{bad_shape, optional, required};
+use crate::{DType, Result, Shape, Tensor, ops, over};
 use extensor_derive::method;
-use extensor_kernels::pool::{Kind, Planes, Windows};
 use smallvec::smallvec;
 
 /// The average of each window over the last two axes of `[N, C, H, W]` or `[C, H, W]`; windows may
-/// reach over the edges, where they count zeros.
+/// reach over the edges, where they count zeros (unless they are told not to, or what to divide by).
 ///
-/// Conventions: padding counts, as zeros.
+/// Conventions: padding counts, as zeros, where a window does not end behind it.
 ///
 /// ```
+/// use extensor::ops::PoolOptions;
 /// use extensor::tensor;
 /// let x = tensor([[[1.0, 5.0, 2.0, 0.0], [2.0, 4.0, 8.0, 6.0]]]);
 /// assert_eq!(x.avgpool2d(2)?.to_vec::<f64>()?, [3.0, 4.0]);
+/// let y = x.avgpool2d(PoolOptions::new(2).divisor_override(2))?;
+/// assert_eq!(y.to_vec::<f64>()?, [6.0, 8.0]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
 #[track_caller]
 pub fn avgpool2d(x: &Tensor, options: impl Into<PoolOptions>) -> Result<Tensor> {
-    apply_one(&AvgPool2d { window: Sliding::from_options("avgpool2d", options.into())? }, &[x])
+    let window = Sliding::from_options("avgpool2d", 2, Of::Average, options.into())?;
+    apply_one(&AvgPool { window }, &[x])
 }
 
 /// The gradient of [`avgpool2d`] for an input of `input_shape`: each window's share, added up.
@@ -40,8 +47,71 @@ pub fn avgpool2d_backward(
     input_shape: &[usize],
     options: impl Into<PoolOptions>,
 ) -> Result<Tensor> {
-    let window = Sliding::from_options("avgpool2d", options.into())?;
-    pull(&AvgPool2d { window }, grad_output, input_shape)
+    let window = Sliding::from_options("avgpool2d", 2, Of::Average, options.into())?;
+    pull(&AvgPool { window }, grad_output, input_shape)
+}
+
+/// The average of each window over the last axis of `[N, C, L]` or `[C, L]`; windows may reach over the
+/// ends, where they count zeros (unless they are told not to, or what to divide by).
+///
+/// Conventions: padding counts, as zeros, where a window does not end behind it.
+///
+/// ```
+/// use extensor::ops::PoolOptions;
+/// use extensor::tensor;
+/// let x = tensor([[1.0, 5.0, 2.0, 0.0, 6.0]]);
+/// assert_eq!(x.avgpool1d(2)?.to_vec::<f64>()?, [3.0, 1.0]);
+/// let y = x.avgpool1d(PoolOptions::new(2).padding(1).count_include_pad(false))?;
+/// assert_eq!(y.to_vec::<f64>()?, [1.0, 3.5, 3.0]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[method]
+#[track_caller]
+pub fn avgpool1d(x: &Tensor, options: impl Into<PoolOptions>) -> Result<Tensor> {
+    let window = Sliding::from_options("avgpool1d", 1, Of::Average, options.into())?;
+    apply_one(&AvgPool { window }, &[x])
+}
+
+/// The gradient of [`avgpool1d`] for an input of `input_shape`: each window's share, added up.
+#[track_caller]
+#[extensor_derive::noted]
+pub fn avgpool1d_backward(
+    grad_output: &Tensor,
+    input_shape: &[usize],
+    options: impl Into<PoolOptions>,
+) -> Result<Tensor> {
+    let window = Sliding::from_options("avgpool1d", 1, Of::Average, options.into())?;
+    pull(&AvgPool { window }, grad_output, input_shape)
+}
+
+/// The average of each window over the last three axes of `[N, C, D, H, W]` or `[C, D, H, W]`; windows may
+/// reach over the faces, where they count zeros (unless they are told not to, or what to divide by).
+///
+/// Conventions: padding counts, as zeros, where a window does not end behind it.
+///
+/// ```
+/// use extensor::tensor;
+/// let x = tensor([[[[1.0, 2.0], [7.0, 4.0]], [[5.0, 6.0], [7.0, 0.0]]]]);
+/// assert_eq!(x.avgpool3d(2)?.to_vec::<f64>()?, [4.0]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[method]
+#[track_caller]
+pub fn avgpool3d(x: &Tensor, options: impl Into<Pool3dOptions>) -> Result<Tensor> {
+    let window = Sliding::from_3d("avgpool3d", 3, Of::Average, options.into())?;
+    apply_one(&AvgPool { window }, &[x])
+}
+
+/// The gradient of [`avgpool3d`] for an input of `input_shape`: each window's share, added up.
+#[track_caller]
+#[extensor_derive::noted]
+pub fn avgpool3d_backward(
+    grad_output: &Tensor,
+    input_shape: &[usize],
+    options: impl Into<Pool3dOptions>,
+) -> Result<Tensor> {
+    let window = Sliding::from_3d("avgpool3d", 3, Of::Average, options.into())?;
+    pull(&AvgPool { window }, grad_output, input_shape)
 }
 
 /// The average of each plane, `[N, C, H, W]` to `[N, C, 1, 1]` (or `[C, H, W]` to `[C, 1, 1]`).
@@ -81,8 +151,8 @@ pub fn global_avgpool2d_backward(grad_output: &Tensor, input_shape: &[usize]) ->
 #[method]
 #[track_caller]
 pub fn adaptive_avgpool2d(x: &Tensor, output_size: impl Into<Pair>) -> Result<Tensor> {
-    let size = sizes("adaptive_avgpool2d", "output_size", output_size.into())?;
-    apply_one(&AdaptiveAvgPool2d { size }, &[x])
+    let size = sizes("adaptive_avgpool2d", "output_size", output_size.into().0, 2)?;
+    apply_one(&AdaptiveAvgPool2d { window: Even { axes: 2, size } }, &[x])
 }
 
 /// The gradient of [`adaptive_avgpool2d`] for an input of `input_shape`: each window's share, added
@@ -94,8 +164,8 @@ pub fn adaptive_avgpool2d_backward(
     input_shape: &[usize],
     output_size: impl Into<Pair>,
 ) -> Result<Tensor> {
-    let size = sizes("adaptive_avgpool2d", "output_size", output_size.into())?;
-    pull(&AdaptiveAvgPool2d { size }, grad_output, input_shape)
+    let size = sizes("adaptive_avgpool2d", "output_size", output_size.into().0, 2)?;
+    pull(&AdaptiveAvgPool2d { window: Even { axes: 2, size } }, grad_output, input_shape)
 }
 
 #[track_caller]
@@ -105,35 +175,108 @@ fn pull(op: &dyn Operation, grad_output: &Tensor, input_shape: &[usize]) -> Resu
     Ok(grad)
 }
 
-/// The averages of windows.
-fn averaged(op: &'static str, x: &Tensor, planes: Planes, specs: Specs) -> Result<Outputs> {
-    launch(op, &Pool::Average(planes), &[&x.contiguous()?], specs)
+/// The averages of windows. Those of volumes are those of planes first.
+fn averaged(op: &'static str, x: &Tensor, of: &Volumes, specs: Specs) -> Result<Outputs> {
+    if of.is_flat() {
+        return launch(op, &Pool::Average(of.planes()), &[&x.contiguous()?], specs);
+    }
+    let Spec { shape, dtype } = &specs[0];
+    let dtype_within = wide(*dtype);
+    let x = ops::cast(x, dtype_within)?.contiguous()?;
+    let each = of.rows.count * of.columns.count;
+    let spec = |shape: Shape| Spec { shape, dtype: dtype_within };
+    let planes = spec(Shape::from([of.count, of.depth.len, each]));
+    let planes = launch_one(op, &Pool::Average(of.planes()), &[&x], planes)?;
+    let y = launch_one(op, &Pool::Average(of.across()), &[&planes], spec(shape.clone()))?;
+    Ok(smallvec![ops::cast(&y, *dtype)?])
 }
 
-/// The gradient of that.
-fn distribute(op: &'static str, call: &Backward<'_>, planes: Planes) -> Result<Grads> {
-    let (g, shape) = (call.grad().contiguous()?, call.inputs[0].shape());
-    let spec = || Spec { shape: shape.clone(), dtype: g.dtype() };
-    call.one(|| launch_one(op, &Pool::AverageGradient(planes), &[&g], spec()))
+/// The gradient of that. The engine rounds it to the input's dtype.
+fn distribute(op: &'static str, call: &Backward<'_>, of: &Volumes) -> Result<Grads> {
+    let (g, shape) = (call.grad(), call.inputs[0].shape());
+    call.one(|| {
+        let dtype = if of.is_flat() { g.dtype() } else { wide(g.dtype()) };
+        let mut g = ops::cast(g, dtype)?.contiguous()?;
+        let spec = |shape: Shape| Spec { shape, dtype };
+        if !of.is_flat() {
+            let each = of.rows.count * of.columns.count;
+            let planes = spec(Shape::from([of.count, of.depth.len, each]));
+            g = launch_one(op, &Pool::AverageGradient(of.across()), &[&g], planes)?;
+        }
+        launch_one(op, &Pool::AverageGradient(of.planes()), &[&g], spec(shape.clone()))
+    })
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct AvgPool2d {
+pub(crate) struct AvgPool {
     window: Sliding,
 }
 
-impl AvgPool2d {
-    pub(crate) const RECORD: &'static Record = &Record {
-        name: "avgpool2d",
+/// The parameters of windows that slide over so many axes, of which averages are taken.
+const fn averages(axes: usize) -> [Parameter; 6] {
+    let [size, step, padding] = window(axes);
+    [
+        size,
+        step,
+        padding,
+        optional("ceil_mode", "whether a last window may end behind the axis", "false"),
+        optional("count_include_pad", "whether zeros of the padding count", "true"),
+        optional("divisor_override", "what sums are divided by, a whole number", "None"),
+    ]
+}
+
+/// Samples with the options that are not in all cases.
+fn further<const N: usize>(s: &mut Sampler, shape: &[usize], kernel: [i64; N]) {
+    let windows = || params(kernel, [2; N], [1; N]).with("ceil_mode", true);
+    let [a, b, c] = [0; 3].map(|_| s.normal(shape));
+    s.add([a], windows());
+    s.add([b], windows().with("count_include_pad", false));
+    s.add([c], windows().with("divisor_override", 5));
+    let x = s.normal(shape);
+    s.add([x], Params::new().with("kernel_size", 2));
+}
+
+impl AvgPool {
+    fn sliding(op: &'static str, axes: usize, p: &Params) -> Result<Box<dyn Operation>> {
+        Ok(Box::new(AvgPool { window: Sliding::from_params(op, axes, Of::Average, p)? }))
+    }
+
+    /// What all of them have in common.
+    const BASE: Record = Record {
         family: Family::Pooling,
-        formula: "y = Σ x/(h·w) over each window of [h, w]",
-        derivative: "Σ g/(h·w) over the windows that hold x",
-        conventions: "padding counts, as zeros",
-        params: &WINDOW,
-        backward: signature!(avgpool2d_backward(grad_output, shape(x); kernel_size, stride, padding)),
+        conventions: "padding counts, as zeros, where a window does not end behind it",
         class: Class::Linear,
         needs: Needs::Shapes,
-        build: |p| Ok(Box::new(AvgPool2d { window: Sliding::from_params("avgpool2d", p)? })),
+        ..Record::BLANK
+    };
+
+    pub(crate) const LINES: &'static Record = &Record {
+        name: "avgpool1d",
+        formula: "y = Σ x/k over each window of k",
+        derivative: "Σ g/k over the windows that hold x",
+        params: &averages(1),
+        backward: signature!(avgpool1d_backward(grad_output, shape(x); kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)),
+        build: |p| AvgPool::sliding("avgpool1d", 1, p),
+        samples: |s| {
+            for (shape, kernel, stride, padding) in LINES {
+                let x = s.normal(shape);
+                s.add([x], params(kernel, stride, padding));
+            }
+            further(s, &[2, 2, 8], [3]);
+            let x = s.normal(&[1, 3, 30_000]);
+            s.add_large([x], params([3], [2], [1]), "many numbers");
+        },
+        errors: bad_lines,
+        ..AvgPool::BASE
+    };
+
+    pub(crate) const PLANES: &'static Record = &Record {
+        name: "avgpool2d",
+        formula: "y = Σ x/(h·w) over each window of [h, w]",
+        derivative: "Σ g/(h·w) over the windows that hold x",
+        params: &averages(2),
+        backward: signature!(avgpool2d_backward(grad_output, shape(x); kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)),
+        build: |p| AvgPool::sliding("avgpool2d", 2, p),
         samples: |s| {
             for (shape, kernel, stride, padding) in CASES {
                 let x = s.normal(shape);
@@ -143,29 +286,68 @@ impl AvgPool2d {
             s.add([x], Params::new().with("kernel_size", 2));
             let x = s.normal(&[1, 3, 120, 110]);
             s.add_large([x], params([3, 3], [2, 2], [1, 1]), "many numbers");
+            further(s, &[1, 2, 6, 8], [2, 3]);
         },
-        errors: bad_windows,
-        ..Record::BLANK
+        errors: |bad| {
+            bad_windows(bad);
+            let x = bad.ones(&[1, 2, 4, 5], DType::F64);
+            let mut add = |params: Params, message| bad.add([x.clone()], params, message);
+            let good = || params([2, 2], [1, 1], [0, 0]);
+            let none = good().with("divisor_override", 0);
+            add(none, "divisor_override is 0, expected at least 1");
+            let word = good().with("count_include_pad", "no");
+            add(word, "count_include_pad is \"no\", expected true or false");
+        },
+        ..AvgPool::BASE
     };
+
+    pub(crate) const VOLUMES: &'static Record = &Record {
+        name: "avgpool3d",
+        formula: "y = Σ x/(d·h·w) over each window of [d, h, w]",
+        derivative: "Σ g/(d·h·w) over the windows that hold x",
+        params: &averages(3),
+        backward: signature!(avgpool3d_backward(grad_output, shape(x); kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)),
+        build: |p| AvgPool::sliding("avgpool3d", 3, p),
+        samples: |s| {
+            for (shape, kernel, stride, padding) in VOLUMES {
+                let x = s.normal(shape);
+                s.add([x], params(kernel, stride, padding));
+            }
+            further(s, &[1, 1, 4, 5, 4], [2, 3, 2]);
+            let x = s.normal(&[1, 2, 16, 40, 50]);
+            s.add_large([x], params([3; 3], [2; 3], [1; 3]), "many numbers");
+        },
+        errors: bad_volumes,
+        ..AvgPool::BASE
+    };
+
+    fn over(&self, shape: &Shape) -> Result<Volumes> {
+        self.window.over(self.record().name, shape)
+    }
 }
 
-impl Operation for AvgPool2d {
+impl Operation for AvgPool {
     fn record(&self) -> &'static Record {
-        AvgPool2d::RECORD
+        match self.window.axes {
+            1 => AvgPool::LINES,
+            2 => AvgPool::PLANES,
+            _ => AvgPool::VOLUMES,
+        }
     }
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
-        let (op, x) = ("avgpool2d", inputs[0]);
+        let (op, x) = (self.record().name, inputs[0]);
         x.dtype().expect_float(op, "x")?;
-        let planes = self.window.over(op, x.shape())?;
-        Ok(spec(pooled(op, x.shape(), &planes)?, x.dtype()))
+        let shape = pooled(op, x.shape(), &self.over(x.shape())?, self.window.axes)?;
+        Ok(spec(shape, x.dtype()))
     }
     fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
-        let planes = self.window.over("avgpool2d", inputs[0].shape())?;
-        averaged("avgpool2d", inputs[0], planes, specs)
+        averaged(self.record().name, inputs[0], &self.over(inputs[0].shape())?, specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
-        let planes = self.window.over("avgpool2d", call.inputs[0].shape())?;
-        distribute("avgpool2d_backward", call, planes)
+        distribute(self.record().backward_name(), call, &self.over(call.inputs[0].shape())?)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.images(self.clone(), self.window.axes + 2)
     }
 }
 
@@ -210,7 +392,10 @@ impl Operation for GlobalAvgPool2d {
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
         let (op, x) = ("global_avgpool2d", inputs[0]);
         x.dtype().expect_float(op, "x")?;
-        plane(op, x.shape())?;
+        if !matches!(x.ndim(), 3 | 4) || x.shape()[x.ndim() - 2..].contains(&0) {
+            let expected = "[N, C, H, W] or [C, H, W], with H and W at least 1";
+            return Err(bad_shape(op, "x", expected, x.shape()));
+        }
         let mut shape = x.shape().clone();
         shape.set(x.ndim() - 2, 1);
         shape.set(x.ndim() - 1, 1);
@@ -223,11 +408,14 @@ impl Operation for GlobalAvgPool2d {
         let shape = call.inputs[0].shape();
         call.one(|| ops::mean_backward(call.grad(), shape, over(&[-2i64, -1][..]).keepdims(true)))
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.images(self.clone(), 4)
+    }
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct AdaptiveAvgPool2d {
-    size: [usize; 2],
+    window: Even,
 }
 
 impl AdaptiveAvgPool2d {
@@ -242,10 +430,8 @@ impl AdaptiveAvgPool2d {
         class: Class::Linear,
         needs: Needs::Shapes,
         build: |p| {
-            let (op, parameter) = ("adaptive_avgpool2d", "output_size");
-            let missing = || bad_parameter(op, parameter, "one or two sizes", "None");
-            let size = two(op, parameter, p)?.ok_or_else(missing)?;
-            Ok(Box::new(AdaptiveAvgPool2d { size }))
+            let window = Even::from_params("adaptive_avgpool2d", 2, p)?;
+            Ok(Box::new(AdaptiveAvgPool2d { window }))
         },
         samples: |s| {
             let cases: [(&[usize], [i64; 2]); 7] = [
@@ -277,18 +463,6 @@ impl AdaptiveAvgPool2d {
         },
         ..Record::BLANK
     };
-
-    fn over(&self, shape: &Shape) -> Result<Planes> {
-        let op = "adaptive_avgpool2d";
-        let sizes = plane(op, shape)?;
-        let axis = |i: usize| {
-            let (len, count) = (sizes[i], self.size[i]);
-            let overflow = || Error::Overflow { op, shape: Shape::from([len, count]) };
-            count.checked_add(1).and_then(|n| n.checked_mul(len)).ok_or_else(overflow)?;
-            Ok(Windows { len, count, kind: Kind::Even })
-        };
-        Ok(Planes { count: planes(op, shape)?, rows: axis(0)?, columns: axis(1)? })
-    }
 }
 
 impl Operation for AdaptiveAvgPool2d {
@@ -298,14 +472,18 @@ impl Operation for AdaptiveAvgPool2d {
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
         let (op, x) = ("adaptive_avgpool2d", inputs[0]);
         x.dtype().expect_float(op, "x")?;
-        Ok(spec(pooled(op, x.shape(), &self.over(x.shape())?)?, x.dtype()))
+        let planes = self.window.over(op, x.shape())?;
+        Ok(spec(pooled(op, x.shape(), &planes, 2)?, x.dtype()))
     }
     fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
-        let planes = self.over(inputs[0].shape())?;
-        averaged("adaptive_avgpool2d", inputs[0], planes, specs)
+        let (op, x) = ("adaptive_avgpool2d", inputs[0]);
+        averaged(op, x, &self.window.over(op, x.shape())?, specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
-        let planes = self.over(call.inputs[0].shape())?;
-        distribute("adaptive_avgpool2d_backward", call, planes)
+        let op = "adaptive_avgpool2d_backward";
+        distribute(op, call, &self.window.over(op, call.inputs[0].shape())?)
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.images(self.clone(), 4)
     }
 }

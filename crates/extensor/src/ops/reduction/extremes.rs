@@ -16,7 +16,7 @@ use extensor_kernels::reduce::{Which, ties_follow};
 
 /// `share` where `x` is the extreme value `y`, 0 elsewhere; NaN for NaN.
 #[derive(Clone)]
-struct Chosen;
+pub(in crate::ops) struct Chosen;
 
 impl Formula<3> for Chosen {
     #[inline(always)]

@@ -3,20 +3,33 @@
 // A reduction is a `Rule`; `Reduction` adds the axes and makes it an operation. Its gradient is
 // the output's, broadcast to the numbers that went into it, times a weight for each.
 
+pub(super) mod counting;
+pub(super) mod covariance;
 pub(super) mod extremes;
+pub(super) mod log_running;
 pub(super) mod product;
+pub(super) mod quantile;
 pub(super) mod running;
 pub(super) mod scan;
 pub(super) mod spread;
+pub(super) mod trapezoid;
+pub(super) mod without_nan;
 
+pub use counting::*;
+pub use covariance::*;
 pub use extremes::*;
+pub use log_running::*;
 pub use product::*;
+pub use quantile::*;
 pub use running::*;
 pub use scan::*;
 pub use spread::*;
+pub use trapezoid::*;
+pub use without_nan::*;
 
 use crate::exec::launch_one;
 use crate::exec::reduce::{Fold, Reduce, Reduced};
+use crate::ops::batching::{Batch, Batched, shifted_axes};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
@@ -210,6 +223,10 @@ impl<R: Rule> Operation for Reduction<R> {
     }
     fn reduces(&self) -> Option<(&Axes, bool)> {
         Some((&self.axes, self.keepdims))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let axes = shifted_axes(&self.axes, call.inputs[0].ndim());
+        call.whole(Reduction { axes, ..self.clone() })
     }
 }
 

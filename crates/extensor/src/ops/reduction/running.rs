@@ -2,6 +2,7 @@
 
 use crate::exec::launch;
 use crate::exec::reduce::Scan;
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
@@ -95,7 +96,7 @@ impl Cumprod {
 
 /// The neighbours of the elements along an axis: those after (`ahead`) or before them, and `end` for
 /// those that have none.
-fn neighbours(x: &Tensor, axis: usize, ahead: bool, end: f64) -> Result<Tensor> {
+pub(in crate::ops) fn neighbours(x: &Tensor, axis: usize, ahead: bool, end: f64) -> Result<Tensor> {
     if x.shape()[axis] == 0 {
         return Ok(x.clone());
     }
@@ -133,7 +134,7 @@ impl Operation for Cumprod {
             let (g, x) = (ops::cast(g, dtype)?, ops::cast(x, dtype)?);
             let before = neighbours(&cumprod(&x, self.axis)?, axis, false, 1.0)?;
             let after = neighbours(&x, axis, true, 0.0)?;
-            let sums = apply_one(&Recurrence { axis, reverse: true }, &[&after, &g])?;
+            let sums = apply_one(&Recurrence { axis, reverse: true, cut: false }, &[&after, &g])?;
             ops::multiply(&before, &sums)
         })
     }
@@ -146,20 +147,25 @@ impl Operation for Cumprod {
         let (x, tangent) = (ops::cast(x, dtype)?, ops::cast(tangent, dtype)?);
         let before = neighbours(&cumprod(&x, self.axis)?, axis, false, 1.0)?;
         let own = ops::multiply(&before, &tangent)?;
-        let along = apply_one(&Recurrence { axis, reverse: false }, &[&x, &own])?;
+        let along = apply_one(&Recurrence { axis, reverse: false, cut: false }, &[&x, &own])?;
         Ok(smallvec![ops::cast(&along, y.dtype())?])
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {
         axis_index("cumprod", self.axis, inputs[0].ndim()).map_or(1, |axis| inputs[0].shape()[axis])
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Cumprod { axis: shifted(self.axis) })
+    }
 }
 
-/// `sᵢ = bᵢ + aᵢ·sᵢ₋₁` along an axis, or `bᵢ + aᵢ·sᵢ₊₁` if reversed; the first is its `b`. Not in the
-/// catalogue: the derivatives of [`cumprod`], of every order, are made of it.
+/// `sᵢ = bᵢ + aᵢ·sᵢ₋₁` along an axis, or `bᵢ + aᵢ·sᵢ₊₁` if reversed; the first is its `b`. With `cut`,
+/// an `a` of 0 begins a line of its own: nothing comes of what is before it, infinite or not. Not in
+/// the catalogue: the derivatives of [`cumprod`] and other operations, of every order, are made of it.
 #[derive(Clone, Copy, Debug)]
-struct Recurrence {
-    axis: usize,
-    reverse: bool,
+pub(in crate::ops) struct Recurrence {
+    pub axis: usize,
+    pub reverse: bool,
+    pub cut: bool,
 }
 
 static RECURRENCE: Record = Record {
@@ -183,13 +189,14 @@ impl Operation for Recurrence {
     fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
         let op = "recurrence";
         let (a, b) = (inputs[0].contiguous()?, inputs[1].contiguous()?);
-        let kernel = Scan::Recurrence { axis: self.axis, reverse: self.reverse };
+        let Recurrence { axis, reverse, cut } = *self;
+        let kernel = Scan::Recurrence { axis, reverse, cut };
         launch(op, &kernel, &[&a, &b], specs)
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let (g, a, s) = (call.grad(), call.inputs[0], call.output());
         let after = neighbours(a, self.axis, !self.reverse, 0.0)?;
-        let back = Recurrence { axis: self.axis, reverse: !self.reverse };
+        let back = Recurrence { reverse: !self.reverse, ..*self };
         let u = apply_one(&back, &[&after, g])?;
         call.two(
             || ops::multiply(&u, &neighbours(s, self.axis, self.reverse, 0.0)?),
@@ -208,5 +215,8 @@ impl Operation for Recurrence {
             (None, None) => s.zeros_like()?,
         };
         Ok(smallvec![apply_one(self, &[a, &own])?])
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Recurrence { axis: self.axis + 1, ..*self })
     }
 }

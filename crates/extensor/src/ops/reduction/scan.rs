@@ -2,6 +2,7 @@
 
 use crate::exec::launch;
 use crate::exec::reduce::Scan;
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder};
 use crate::ops::params::Params;
@@ -119,5 +120,8 @@ impl Operation for Cumsum {
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let back = Cumsum { axis: self.axis, reverse: !self.reverse };
         call.one(|| apply_one(&back, &[call.grad()]))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Cumsum { axis: shifted(self.axis), ..*self })
     }
 }

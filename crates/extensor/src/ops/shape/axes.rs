@@ -1,5 +1,6 @@
 //! Axes removed, added and merged: views.
 
+use crate::ops::batching::{Batch, Batched, shifted, shifted_axes};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs, apply_one, spec};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record, signature};
@@ -121,6 +122,17 @@ impl Operation for Squeeze {
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         call.one(|| squeeze_backward(call.grad(), call.inputs[0].shape()))
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let x = call.inputs[0];
+        let axes = match &self.axes {
+            Axes::All => {
+                let ones = x.shape().iter().enumerate().filter(|(_, size)| **size == 1);
+                Axes::List(ones.map(|(axis, _)| axis as i64 + 1).collect())
+            }
+            axes => shifted_axes(axes, x.ndim()),
+        };
+        call.whole(Squeeze { axes })
+    }
 }
 
 /// `x` with new axes of size 1 at the given positions of the result: `0` or `-1`, or `[0, 2]` for
@@ -239,6 +251,9 @@ impl Operation for ExpandDims {
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         call.one(|| expand_dims_backward(call.grad(), call.inputs[0].shape()))
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(ExpandDims { axes: shifted_axes(&self.axes, call.inputs[0].ndim()) })
+    }
 }
 
 /// `x` with the axes from `start_axis` to `end_axis`, both included, as one; a scalar becomes a
@@ -353,5 +368,12 @@ impl Operation for Flatten {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         call.one(|| flatten_backward(call.grad(), call.inputs[0].shape()))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        if call.inputs[0].ndim() == 0 {
+            return call.whole(ExpandDims { axes: Axes::from(-1i64) });
+        }
+        let (start_axis, end_axis) = (shifted(self.start_axis), shifted(self.end_axis));
+        call.whole(Flatten { start_axis, end_axis })
     }
 }

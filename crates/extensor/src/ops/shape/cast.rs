@@ -2,6 +2,7 @@
 
 use crate::exec::cast::Cast as Numbers;
 use crate::exec::launch;
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
@@ -115,5 +116,8 @@ impl Operation for Cast {
             });
         }
         call.one(|| cast(call.grad(), call.inputs[0].dtype()))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Cast { dtype: self.dtype })
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::exec::index::Indexing;
 use crate::exec::launch;
+use crate::ops::batching::{Batch, Batched, View, shifted};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
@@ -12,7 +13,7 @@ use crate::ops::record::{Class, Family, Input, Record, signature};
 use crate::ops::shape::scatter::{add_picked, add_taken};
 use crate::ops::shape::{bad_shape, countable, optional, required};
 use crate::tensor::axis_index;
-use crate::{DType, Error, Result, Shape, Tensor, ops};
+use crate::{DType, Error, Result, Shape, Tensor, autodiff, ops};
 use extensor_derive::method;
 use smallvec::smallvec;
 
@@ -156,6 +157,9 @@ impl Operation for Gather {
         let grad = || add_picked(op, call.grad(), index, x.shape(), self.axis);
         Ok(smallvec![if call.wanted[0] { Some(grad()?) } else { None }, None])
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Gather { axis: shifted(self.axis) })
+    }
 }
 
 /// `y[o…, j…, i…] = x[o…, index[j…], i…]`: rows of `x` along `axis`, as listed; the axes of `index`
@@ -282,6 +286,19 @@ impl Operation for Take {
         let grad = || add_taken("take_backward", call.grad(), index, x.shape(), self.axis);
         Ok(smallvec![if call.wanted[0] { Some(grad()?) } else { None }, None])
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        match *call.mapped {
+            [true, false] => call.whole_first(Take { axis: shifted(self.axis) }),
+            // The axes of the indices come where the axis was.
+            [false, true] => {
+                let ndim = call.inputs[0].ndim() as i64;
+                let at = if self.axis < 0 { self.axis + ndim } else { self.axis };
+                let output = View { at: at.max(0) as usize, ..View::default() };
+                call.call(Box::new(Take { axis: self.axis }), View::default(), output)
+            }
+            _ => Batched::Loop,
+        }
+    }
 }
 
 /// `y[j…] = weight[index[j…]]`: the row of a table for each index.
@@ -302,6 +319,37 @@ impl Operation for Take {
 #[track_caller]
 pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
     apply_one(&Embedding, &[weight, index])
+}
+
+/// [`embedding`], in which the row `padding_idx` has no gradient: what fills sequences up to one length is not learned. Made of
+/// other operations.
+///
+/// ```
+/// use extensor::{autodiff::grad, ops::embedding_with_padding, tensor};
+/// let weight = tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// let index = tensor([0i64, 1, 1]);
+/// let g = grad(|w| embedding_with_padding(w, &index, 0)?.sum(..), &weight)?;
+/// assert_eq!(g.to_vec::<f64>()?, [0.0, 0.0, 2.0, 2.0]);
+/// # Ok::<(), extensor::Error>(())
+/// ```
+#[method]
+#[track_caller]
+pub fn embedding_with_padding(weight: &Tensor, index: &Tensor, padding_idx: i64) -> Result<Tensor> {
+    let (op, rows) = ("embedding_with_padding", weight.shape().first().copied().unwrap_or(0));
+    if usize::try_from(padding_idx).map_or(true, |at| at >= rows) {
+        let (expected, parameter) = (format!("the number of one of {rows} rows"), "padding_idx");
+        let got = padding_idx.to_string();
+        return Err(Error::Parameter { op, parameter, expected, got });
+    }
+    let y = embedding(weight, index)?;
+    let index =
+        if index.dtype() == DType::U64 { index.clone() } else { ops::cast(index, DType::I64)? };
+    let padding = match index.dtype() {
+        DType::U64 => Tensor::scalar(padding_idx.unsigned_abs()),
+        _ => Tensor::scalar(padding_idx),
+    };
+    let padding = ops::expand_dims(&ops::equal(&index, &padding)?, -1)?;
+    ops::where_(&padding, &autodiff::stop_gradient(&y), &y)
 }
 
 /// The gradient of [`embedding`] for the table: each row of `grad_output` added to its row's.
@@ -380,5 +428,11 @@ impl Operation for Embedding {
         let (weight, index) = (call.inputs[0], call.inputs[1]);
         let grad = || add_taken("embedding_backward", call.grad(), index, weight.shape(), 0);
         Ok(smallvec![if call.wanted[0] { Some(grad()?) } else { None }, None])
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        if call.mapped[0] {
+            return Batched::Loop;
+        }
+        call.call(Box::new(Embedding), View::default(), View::default())
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::exec::copy::Copying;
 use crate::exec::launch;
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, spec};
 use crate::ops::params::Params;
@@ -143,6 +144,9 @@ impl Operation for Concatenate {
             wanted.then(slice).transpose()
         };
         call.inputs.iter().zip(call.wanted).map(part).collect()
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Concatenate { axis: shifted(self.axis) })
     }
 }
 
@@ -300,5 +304,8 @@ impl Operation for Stack {
             wanted.then(layer).transpose()
         };
         call.wanted.iter().enumerate().map(layer).collect()
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Stack { axis: shifted(self.axis) })
     }
 }

@@ -1,28 +1,43 @@
 //! Numbers moved, picked, repeated and brought into order.
 
+pub(super) mod arranging;
 pub(super) mod axes;
 pub(super) mod cast;
+pub(super) mod diagonal;
 pub(super) mod filling;
 pub(super) mod indexing;
 pub(super) mod joining;
+pub(super) mod masked;
+pub(super) mod padding;
+pub(super) mod put;
+mod put_gradient;
 pub(super) mod repeating;
 pub(super) mod scatter;
 pub(super) mod search;
+pub(super) mod selecting;
 pub(super) mod slicing;
+pub(super) mod so_far;
 pub(super) mod sorting;
 pub(super) mod split;
 pub(super) mod triangle;
 pub(super) mod views;
 
+pub use arranging::*;
 pub use axes::*;
 pub use cast::*;
+pub use diagonal::*;
 pub use filling::*;
 pub use indexing::*;
 pub use joining::*;
+pub use masked::*;
+pub use padding::*;
+pub use put::*;
 pub use repeating::*;
 pub use scatter::*;
 pub use search::*;
+pub use selecting::*;
 pub use slicing::*;
+pub use so_far::*;
 pub use sorting::*;
 pub use split::*;
 pub use triangle::*;

@@ -1,5 +1,6 @@
 //! Elements repeated in place, and axes rolled.
 
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
@@ -169,6 +170,9 @@ impl Operation for Repeat {
             add_taken("repeat_backward", call.grad(), &sources, shape, self.axis)
         })
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Repeat { axis: shifted(self.axis), repeats: self.repeats.clone() })
+    }
 }
 
 /// `y[i] = x[i − shift]` along each `axis`, wrapping around at the ends: `shift` holds one number for all of
@@ -308,5 +312,9 @@ impl Operation for Roll {
                 .map(|(&first, &size)| if first == 0 { 0 } else { size - first });
             rolled(call.grad(), &back.collect::<Vec<_>>())
         })
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let axes = self.axes.iter().map(|&axis| shifted(axis)).collect();
+        call.whole(Roll { shifts: self.shifts.clone(), axes })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::exec::index::Indexing;
 use crate::exec::{launch, launch_one};
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
@@ -133,29 +134,11 @@ impl Operation for ScatterAdd {
         ScatterAdd::RECORD
     }
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
-        let (op, [x, index, source]) = (self.name, [inputs[0], inputs[1], inputs[2]]);
-        let axis = axis_index(op, self.axis, x.ndim())?;
-        expect_index(op, index)?;
+        let (op, x) = (self.name, inputs[0]);
+        expect_places(op, inputs, self.axis)?;
         if x.is_bool() {
             let (expected, got) = ("a number type (not bool)", x.dtype());
             return Err(Error::DType { op, argument: "x", expected, got });
-        }
-        let (a, b) = (x.dtype(), source.dtype());
-        if a != b {
-            return Err(Error::MixedDTypes { op, a, b });
-        }
-        let within = |limit: &Tensor, free: Option<usize>| {
-            let pairs = index.shape().iter().zip(limit.shape().iter());
-            let mut pairs = pairs.enumerate();
-            index.ndim() == limit.ndim() && pairs.all(|(i, (a, b))| Some(i) == free || a <= b)
-        };
-        if !within(x, Some(axis)) {
-            let expected = format!("at most {} but for axis {axis}", x.shape());
-            return Err(bad_shape(op, "index", expected, index.shape()));
-        }
-        if !within(source, None) {
-            let expected = format!("at least {}", index.shape());
-            return Err(bad_shape(op, "source", expected, source.shape()));
         }
         Ok(spec(x.shape().clone(), x.dtype()))
     }
@@ -188,6 +171,50 @@ impl Operation for ScatterAdd {
             if call.wanted[2] { Some(for_source()?) } else { None },
         ])
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(ScatterAdd { axis: shifted(self.axis), name: self.name })
+    }
+}
+
+/// An error unless `index` holds whole numbers and fits `x` and `source`, which have one dtype.
+pub(super) fn expect_places(op: &'static str, inputs: &[&Tensor], axis: i64) -> Result<()> {
+    let [x, index, source] = [0, 1, 2].map(|i| inputs[i]);
+    let axis = axis_index(op, axis, x.ndim())?;
+    expect_index(op, index)?;
+    let (a, b) = (x.dtype(), source.dtype());
+    if a != b {
+        return Err(Error::MixedDTypes { op, a, b });
+    }
+    let within = |limit: &Tensor, free: Option<usize>| {
+        let pairs = index.shape().iter().zip(limit.shape().iter());
+        let mut pairs = pairs.enumerate();
+        index.ndim() == limit.ndim() && pairs.all(|(i, (a, b))| Some(i) == free || a <= b)
+    };
+    if !within(x, Some(axis)) {
+        let expected = format!("at most {} but for axis {axis}", x.shape());
+        return Err(bad_shape(op, "index", expected, index.shape()));
+    }
+    if !within(source, None) {
+        let expected = format!("at least {}", index.shape());
+        return Err(bad_shape(op, "source", expected, source.shape()));
+    }
+    Ok(())
+}
+
+/// The first elements of `x` along every axis, as many as `shape` has.
+pub(super) fn within(x: &Tensor, shape: &Shape) -> Result<Tensor> {
+    let mut x = x.clone();
+    for (axis, &size) in shape.iter().enumerate() {
+        if x.shape()[axis] != size {
+            x = ops::slice(&x, axis as i64, None, size as i64, 1)?;
+        }
+    }
+    Ok(x)
+}
+
+/// The same of a tensor that is not being differentiated: a view.
+pub(super) fn scattered(source: &Tensor, index: &Tensor) -> Tensor {
+    source.with_layout(Layout { shape: index.shape().clone(), ..source.layout().clone() })
 }
 
 /// The gradient of picking elements: `grad` added to zeros at the positions picked.
@@ -235,18 +262,34 @@ fn add_at(
     }
     let like = |x: &Tensor| Spec { shape: x.shape().clone(), dtype: x.dtype() };
     // The elements of `source` that `index` has a position for.
-    let source =
-        source.with_layout(Layout { shape: index.shape().clone(), ..source.layout().clone() });
+    let source = scattered(source, index);
     if let Some(list) = listed_once(x, index, axis) {
         let (list, source) = (in_order(&list)?, source.contiguous()?);
         return launch_one(op, &Indexing::AddRows { axis }, &[x, &list, &source], like(x));
     }
+    in_lanes(op, x, index, &source, &Indexing::AddLanes { axis })
+}
+
+/// What a kernel makes of `x`, positions and a source of their shape along the axis that it names, with
+/// which it takes as the last.
+pub(super) fn in_lanes(
+    op: &'static str,
+    x: &Tensor,
+    index: &Tensor,
+    source: &Tensor,
+    kernel: &Indexing,
+) -> Result<Tensor> {
+    let axis = match *kernel {
+        Indexing::AddLanes { axis } | Indexing::PutLanes { axis, .. } => axis,
+        _ => x.ndim().saturating_sub(1),
+    };
+    let like = |x: &Tensor| Spec { shape: x.shape().clone(), dtype: x.dtype() };
     // With the axis last, each lane of the result is a slice of its own.
     let mut order: Vec<usize> = (0..x.ndim()).filter(|&i| i != axis).collect();
     order.push(axis);
-    let [x, index, source] = [x, index, &source].map(|x| ops::transpose(x, &order));
+    let [x, index, source] = [x, index, source].map(|x| ops::transpose(x, &order));
     let (x, index, source) = (x?, in_order(&index?)?, source?.contiguous()?);
-    let sum = launch_one(op, &Indexing::AddLanes { axis }, &[&x, &index, &source], like(&x))?;
+    let sum = launch_one(op, kernel, &[&x, &index, &source], like(&x))?;
     let mut back = vec![0; order.len()];
     order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
     ops::transpose(&sum, &back)?.contiguous()
@@ -357,5 +400,8 @@ impl Operation for OneHot {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         Ok(smallvec![None; call.inputs.len()])
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(OneHot { num_classes: self.num_classes, dtype: self.dtype })
     }
 }

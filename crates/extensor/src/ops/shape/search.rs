@@ -22,7 +22,10 @@ use extensor_derive::method;
 #[method]
 #[track_caller]
 pub fn nonzero(x: &Tensor) -> Result<Vec<Tensor>> {
-    let (op, x) = ("nonzero", x.primal());
+    let op = "nonzero";
+    x.expect_unmapped(op)?;
+    let primal = x.primal();
+    let x = &*primal;
     if x.ndim() == 0 {
         return Err(bad_shape(op, "x", "at least one axis", x.shape()));
     }
@@ -70,7 +73,9 @@ pub struct Unique {
 pub fn unique(x: &Tensor) -> Result<Unique> {
     let shape = x.shape().clone();
     let all = ops::reshape(x, [x.len()])?;
-    let flat = all.primal();
+    x.expect_unmapped("unique")?;
+    let primal = all.primal();
+    let flat = &*primal;
     let order = ops::argsort(flat, 0, Order::Ascending)?;
     let sorted = ops::take(flat, &order, 0)?;
     // Each element of the order against the one before it.

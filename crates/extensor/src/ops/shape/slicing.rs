@@ -1,5 +1,6 @@
 //! Parts of an axis, and axes read backwards: views.
 
+use crate::ops::batching::{Batch, Batched, shifted, shifted_axes};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
@@ -192,6 +193,9 @@ impl Operation for Slice {
         let shape = call.inputs[0].shape();
         call.one(|| scatter(call.grad(), shape, &self.taken(shape)?))
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Slice { axis: shifted(self.axis), ..*self })
+    }
 }
 
 /// The view of `x` that has only the elements taken.
@@ -332,5 +336,8 @@ impl Operation for Flip {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         call.one(|| flip(call.grad(), self.axes.clone()))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Flip { axes: shifted_axes(&self.axes, call.inputs[0].ndim()) })
     }
 }

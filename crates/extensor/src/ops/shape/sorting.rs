@@ -2,6 +2,7 @@
 
 use crate::exec::sort::Sorting;
 use crate::exec::{launch, launch_one};
+use crate::ops::batching::{Batch, Batched, View, shifted};
 use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply, apply_one, backward, placeholder, spec};
 use crate::ops::params::Params;
@@ -15,6 +16,18 @@ use smallvec::smallvec;
 
 /// The positions along `axis` of the elements of `x` in order, as `i64`.
 fn positions(op: &'static str, x: &Tensor, axis: i64, descending: bool) -> Result<Tensor> {
+    let count = x.shape()[axis_index(op, axis, x.ndim())?];
+    found_along(op, x, axis, &Sorting::Order { descending }, count)
+}
+
+/// The `count` positions along `axis` that a kernel finds in each line of `x`.
+pub(super) fn found_along(
+    op: &'static str,
+    x: &Tensor,
+    axis: i64,
+    kernel: &Sorting,
+    count: usize,
+) -> Result<Tensor> {
     let axis = axis_index(op, axis, x.ndim())?;
     // The axis last, and back again.
     let mut forth: Vec<i64> = (0..x.ndim() as i64).filter(|&i| i != axis as i64).collect();
@@ -22,9 +35,11 @@ fn positions(op: &'static str, x: &Tensor, axis: i64, descending: bool) -> Resul
     let mut back: Vec<i64> = (0..x.ndim() as i64 - 1).collect();
     back.insert(axis, x.ndim() as i64 - 1);
     let rows = ops::transpose(x, &forth)?.contiguous()?;
-    let spec = Spec { shape: rows.shape().clone(), dtype: DType::I64 };
-    let sorted = launch_one(op, &Sorting::Order { descending }, &[&rows], spec)?;
-    ops::transpose(&sorted, &back)?.contiguous()
+    let mut shape = rows.shape().clone();
+    shape.set(x.ndim() - 1, count);
+    let spec = Spec { shape, dtype: DType::I64 };
+    let found = launch_one(op, kernel, &[&rows], spec)?;
+    ops::transpose(&found, &back)?.contiguous()
 }
 
 const AXIS: Parameter = optional("axis", "an axis, negative if counted from the end", "-1");
@@ -211,6 +226,9 @@ impl Operation for Sort {
         let Some(tangent) = call.tangents[0] else { return Ok(smallvec![y.zeros_like()?]) };
         Ok(smallvec![ops::gather(tangent, indices, self.axis)?])
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Sort { axis: shifted(self.axis), ..*self })
+    }
 }
 
 /// The positions along `axis` of the elements in the given order, as `i64`; equal ones are as in
@@ -281,6 +299,9 @@ impl Operation for ArgSort {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         Ok(smallvec![None; call.inputs.len()])
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(ArgSort { axis: shifted(self.axis), ..*self })
     }
 }
 
@@ -380,5 +401,11 @@ impl Operation for SearchSorted {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         Ok(smallvec![None; call.inputs.len()])
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        if call.mapped[0] {
+            return Batched::Loop;
+        }
+        call.call(Box::new(*self), View::default(), View::default())
     }
 }

@@ -1,5 +1,6 @@
 //! An axis cut into parts: views.
 
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs, apply};
 use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Record, signature};
@@ -229,5 +230,8 @@ impl Operation for Split {
     }
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         call.one(|| ops::concatenate(call.grads, self.axis))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        call.whole(Split { axis: shifted(self.axis), ..self.clone() })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::exec::copy::Copying;
 use crate::exec::launch;
+use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
 use crate::ops::params::Params;
@@ -92,6 +93,9 @@ macro_rules! triangle {
             }
             fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
                 call.one(|| $name(call.grad(), self.k))
+            }
+            fn batch(&self, call: &Batch<'_>) -> Batched {
+                call.whole($Op { k: self.k })
             }
         }
     };

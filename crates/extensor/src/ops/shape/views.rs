@@ -1,5 +1,6 @@
 //! Other shapes for the same elements, and axes in another order: views.
 
+use crate::ops::batching::{Batch, Batched, View, shifted};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, reduce_to_shape, spec};
 use crate::ops::params::Params;
@@ -158,6 +159,10 @@ impl Operation for Reshape {
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         call.one(|| reshape_backward(call.grad(), call.inputs[0].shape()))
     }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let sizes = std::iter::once(call.size as i64).chain(self.shape.iter().copied());
+        call.whole(Reshape { shape: sizes.collect() })
+    }
 }
 
 /// The tensor under a shape of as many elements.
@@ -292,6 +297,14 @@ impl Operation for Transpose {
             inverse[from] = to;
         }
         call.one(|| transpose(call.grad(), &inverse))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let ndim = call.inputs[0].ndim() as i64;
+        let order: SmallVec<[i64; 4]> = match &self.axes {
+            Axes::All => (0..=ndim).rev().filter(|&axis| axis > 0).collect(),
+            Axes::List(list) => list.iter().map(|&axis| shifted(axis)).collect(),
+        };
+        call.whole(Transpose { axes: Axes::List(std::iter::once(0).chain(order).collect()) })
     }
 }
 
@@ -433,5 +446,10 @@ impl Operation for BroadcastTo {
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let shape = call.inputs[0].shape();
         call.one(|| reduce_to_shape("broadcast_to_backward", call.grad(), shape))
+    }
+    fn batch(&self, call: &Batch<'_>) -> Batched {
+        let sizes = std::iter::once(call.size as i64).chain(self.shape.iter().copied());
+        let view = View { ndim: self.shape.len(), ..View::WHOLE };
+        call.call(Box::new(BroadcastTo { shape: sizes.collect() }), view, View::default())
     }
 }
