@@ -69,6 +69,21 @@ def einsum(name):
     return lambda: torch.einsum(equation, *operands)
 
 
+def linalg(name):
+    # linalg_qr_100x64: of 100 matrices, each 64 × 64
+    _, which, sizes = name.split("_")
+    batch, side = map(int, sizes.split("x"))
+    a, b = torch.randn(batch, side, side), torch.randn(batch, side, 16)
+    even, definite = a + a.mT, a @ a.mT / side + torch.eye(side)
+    return {
+        "cholesky": lambda: torch.linalg.cholesky(definite),
+        "solve": lambda: torch.linalg.solve(a, b),
+        "qr": lambda: torch.linalg.qr(a),
+        "svd": lambda: torch.linalg.svd(a, full_matrices=False),
+        "eigh": lambda: torch.linalg.eigh(even),
+    }[which]
+
+
 def made(f):
     """The function, compiled if that is asked for."""
     return torch.compile(f) if COMPILED else f
@@ -235,6 +250,8 @@ def workload(name):
         return training(name)
     if name.startswith("einsum_"):
         return einsum(name.removeprefix("einsum_"))
+    if name.startswith("linalg_"):
+        return linalg(name)
     return matmul(name) if name.startswith("matmul") else elementwise(name) or networks(name) or training(name)
 
 

@@ -62,6 +62,9 @@ pub fn all() -> Vec<Workload> {
         list.push(matmul("nn", m, k, n));
     }
     list.extend(EINSUMS.iter().map(einsum));
+    for (batch, side) in [(100, 64), (1, 1024)] {
+        list.extend(linalg(batch, side));
+    }
     list.extend(crate::networks::all());
     list.extend(crate::training::all());
     list
@@ -203,4 +206,32 @@ fn einsum((name, equation, shapes): &Equation) -> Workload {
     let work = move || drop(black_box(made(extensor::ops::einsum(equation, &operands))));
     let inner = if name.starts_with("small_") { 1000 } else { 1 };
     Workload::new(&format!("einsum_{name}"), work).times(inner)
+}
+
+/// Decompositions of so many square matrices, and a system for sixteen right-hand sides each.
+fn linalg(batch: usize, side: usize) -> Vec<Workload> {
+    use extensor::ops::{
+        Basis, Triangle, add, cholesky, divide, eigh, matmul, qr, solve, svd, transpose,
+    };
+    let shape = [batch, side, side];
+    let (a, b) = (random(17, &shape), random(18, &[batch, side, 16]));
+    let turned = made(transpose(&a, Some(&[0, 2, 1])));
+    let even = made(add(&a, &turned));
+    let size = made(Tensor::full([1], side as f64, DType::F32));
+    let definite = made(divide(&made(matmul(&a, &turned)), &size));
+    let definite = made(add(&definite, &made(Tensor::eye(side, side, DType::F32))));
+    let row = |name: &str, work: Box<dyn Fn()>| {
+        Workload::new(&format!("linalg_{name}_{batch}x{side}"), move || work())
+    };
+    let [one, two, three] = [(); 3].map(|()| a.clone());
+    vec![
+        row(
+            "cholesky",
+            Box::new(move || drop(black_box(made(cholesky(&definite, Triangle::Lower))))),
+        ),
+        row("solve", Box::new(move || drop(black_box(made(solve(&one, &b)))))),
+        row("qr", Box::new(move || drop(black_box(made(qr(&two, Basis::Reduced)))))),
+        row("svd", Box::new(move || drop(black_box(made(svd(&three, Basis::Reduced)))))),
+        row("eigh", Box::new(move || drop(black_box(made(eigh(&even)))))),
+    ]
 }

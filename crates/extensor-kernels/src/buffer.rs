@@ -6,6 +6,8 @@
 //! With the environment variable `EXTENSOR_POISON=1` a buffer is filled with `0xFF` (NaN in every
 //! float type) when it is handed out: a kernel that leaves an element unwritten then shows.
 
+mod scratch;
+
 use crate::native::Native;
 use crate::settings::settings;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -34,6 +36,8 @@ pub struct Buffer {
 enum Owner {
     /// Allocated here with this capacity in bytes.
     Own(usize),
+    /// Working memory of a task, of this capacity.
+    Scratch(usize),
     /// A vector's memory, kept alive by this value.
     Kept(#[allow(dead_code)] Box<dyn Send + Sync>),
     /// Memory that others may read too, kept alive by this value: it is never written here.
@@ -50,6 +54,22 @@ impl Buffer {
     #[inline]
     pub fn new(bytes: usize) -> Option<Buffer> {
         let mut buffer = Self::raw(bytes)?.0;
+        if poisoned() {
+            buffer.as_mut_slice::<u8>().fill(0xFF);
+        }
+        Some(buffer)
+    }
+
+    /// A buffer of `bytes` bytes with arbitrary contents for a task to compute in, or `None` if there is
+    /// no such memory. With the first one there is one for each other thread that may run such a task,
+    /// so that it does not depend on how tasks overlap whether the system is asked for memory.
+    pub fn scratch(bytes: usize) -> Option<Buffer> {
+        let capacity = capacity(bytes)?;
+        if capacity > scratch::LARGEST {
+            return Buffer::new(bytes);
+        }
+        let owner = Owner::Scratch(capacity);
+        let mut buffer = Buffer { start: scratch::take(capacity)?, bytes, owner };
         if poisoned() {
             buffer.as_mut_slice::<u8>().fill(0xFF);
         }
@@ -148,7 +168,9 @@ impl Buffer {
 impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
-        if let Owner::Own(capacity) = self.owner {
+        if let Owner::Scratch(capacity) = self.owner {
+            scratch::give(self.start, capacity);
+        } else if let Owner::Own(capacity) = self.owner {
             if capacity >= POOLED {
                 pool().give(self.start, capacity);
             } else if !Drawers::give(self.start, capacity) {
@@ -482,10 +504,12 @@ pub fn pool_bytes() -> usize {
     pool().shelves.lock().unwrap_or_else(|e| e.into_inner()).held
 }
 
-/// Sets how many bytes of free buffers are kept for reuse, and frees what is above that.
+/// Sets how many bytes of free buffers are kept for reuse, and frees what is above that, and what tasks
+/// compute in while none does.
 pub fn set_pool_limit(bytes: usize) {
     pool().limit.store(bytes, Ordering::Relaxed);
     pool().shelves.lock().unwrap_or_else(|e| e.into_inner()).shrink(bytes);
+    scratch::clear();
 }
 
 #[cfg(test)]

@@ -193,7 +193,7 @@ impl<'s, W: Machine> Desk<'s, W> {
         let room = size.next_multiple_of(64 / size_of::<W>());
         let count = steps.constants.len() + steps.slots;
         let bytes = (count * room * size_of::<W>()).max(1);
-        let Some(mut memory) = Buffer::new(bytes) else { stop::no_memory(bytes) };
+        let Some(mut memory) = Buffer::scratch(bytes) else { stop::no_memory(bytes) };
         if count > 0 {
             let places = memory.as_mut_slice::<W>().chunks_mut(room);
             places.zip(&steps.constants).for_each(|(place, &value)| place.fill(value));

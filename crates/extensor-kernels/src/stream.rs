@@ -240,7 +240,10 @@ impl<T: Native> Sink<'_, T> {
 pub(crate) fn room<T: Native>(len: usize) -> Buffer {
     // Where there is no memory, a vector says so.
     let bytes = len.saturating_mul(size_of::<T>());
-    Buffer::zeroed(bytes).unwrap_or_else(|| stop::raise(stop::Stop::NoMemory(bytes)))
+    let mut room =
+        Buffer::scratch(bytes).unwrap_or_else(|| stop::raise(stop::Stop::NoMemory(bytes)));
+    room.as_mut_slice::<u8>().fill(0);
+    room
 }
 
 impl Drop for Stream {

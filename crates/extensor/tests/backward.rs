@@ -669,7 +669,7 @@ fn products(tried: &mut Tried) {
     let list = windows.shape().to_vec();
     tried.compare(
         "fold",
-        &[windows.clone()],
+        std::slice::from_ref(&windows),
         |x| fold(&x[0], [5, 6], [3, 2], options),
         |g, _| Ok(vec![fold_backward(g, &list, [5, 6], [3, 2], options)?]),
     );

@@ -211,7 +211,7 @@ fn filled<W: Machine>(
 /// Room for so many numbers.
 pub(super) fn buffer<W: Machine>(size: usize) -> Buffer {
     let bytes = (size * size_of::<W>()).max(1);
-    Buffer::new(bytes).unwrap_or_else(|| stop::no_memory(bytes))
+    Buffer::scratch(bytes).unwrap_or_else(|| stop::no_memory(bytes))
 }
 
 /// From 16 bits, exactly.

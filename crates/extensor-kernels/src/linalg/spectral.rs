@@ -97,7 +97,7 @@ fn eigen<T: Float>(
     Ok(true)
 }
 
-/// What [`svd`] writes.
+/// What `svd` writes.
 pub struct Svd<'a, T> {
     /// The left vectors, in columns.
     pub u: &'a mut [T],

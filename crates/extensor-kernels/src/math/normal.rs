@@ -118,7 +118,7 @@ pub fn erfinv_slope<F: Float>(x: F) -> F {
     F::lit(f64::select(a <= 1.0, slope, f64::NAN))
 }
 
-/// The inverse of the normal distribution function [`normal_cdf`], defined from 0 to 1.
+/// The inverse of the normal distribution function, defined from 0 to 1.
 #[inline(always)]
 pub fn ndtri<F: Float>(p: F) -> F {
     let p = p.to_f64();

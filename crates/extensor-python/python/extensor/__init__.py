@@ -65,7 +65,6 @@ _ELSEWHERE = {
     "no_grad": "nothing is differentiated outside extensor.grad; extensor.stop_gradient ends it",
     "detach": "extensor.stop_gradient ends differentiation",
     "backward": "extensor.grad differentiates functions",
-    "vmap": "operations take any number of leading axes",
     "jit": "extensor.compile records a function and then only runs what it recorded",
 }
 

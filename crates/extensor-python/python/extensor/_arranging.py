@@ -4,10 +4,12 @@ All are made of other functions.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
-from . import _array_api as _api
 from . import ops
+from ._array_api.creation import asarray, ones_like
+from ._array_api.manipulation import concat, expand_dims, flip, permute_dims, reshape
+from ._array_api.reduction import mean, sum
+from ._array_api.searching import where
 from ._core import Tensor
 from ._types import ArrayLike
 
@@ -15,11 +17,9 @@ __all__ = [
     "column_stack", "cosine_embedding_loss", "dstack", "hstack", "rot90", "trapezoid", "triplet_margin_loss", "vstack",
 ]
 
-api: Any = _api
-
 
 def _tensors(arrays: Sequence[ArrayLike]) -> list[Tensor]:
-    return [api.asarray(x) for x in arrays]
+    return [asarray(x) for x in arrays]
 
 
 def vstack(arrays: Sequence[ArrayLike], /) -> Tensor:
@@ -29,7 +29,7 @@ def vstack(arrays: Sequence[ArrayLike], /) -> Tensor:
     >>> ex.vstack([ex.asarray([1, 2]), ex.asarray([3, 4])]).tolist()
     [[1, 2], [3, 4]]
     """
-    return api.concat([api.reshape(x, (1, -1)) if x.ndim < 2 else x for x in _tensors(arrays)], axis=0)
+    return concat([reshape(x, (1, -1)) if x.ndim < 2 else x for x in _tensors(arrays)], axis=0)
 
 
 def hstack(arrays: Sequence[ArrayLike], /) -> Tensor:
@@ -39,8 +39,8 @@ def hstack(arrays: Sequence[ArrayLike], /) -> Tensor:
     >>> ex.hstack([ex.asarray([1]), ex.asarray([2, 3])]).tolist()
     [1, 2, 3]
     """
-    tensors = [api.reshape(x, (1,)) if x.ndim == 0 else x for x in _tensors(arrays)]
-    return api.concat(tensors, axis=0 if not tensors or tensors[0].ndim == 1 else 1)
+    tensors = [reshape(x, (1,)) if x.ndim == 0 else x for x in _tensors(arrays)]
+    return concat(tensors, axis=0 if not tensors or tensors[0].ndim == 1 else 1)
 
 
 def dstack(arrays: Sequence[ArrayLike], /) -> Tensor:
@@ -53,10 +53,10 @@ def dstack(arrays: Sequence[ArrayLike], /) -> Tensor:
 
     def deep(x: Tensor) -> Tensor:
         if x.ndim < 2:
-            return api.reshape(x, (1, -1, 1))
-        return api.expand_dims(x, axis=2) if x.ndim == 2 else x
+            return reshape(x, (1, -1, 1))
+        return expand_dims(x, axis=2) if x.ndim == 2 else x
 
-    return api.concat([deep(x) for x in _tensors(arrays)], axis=2)
+    return concat([deep(x) for x in _tensors(arrays)], axis=2)
 
 
 def column_stack(arrays: Sequence[ArrayLike], /) -> Tensor:
@@ -66,7 +66,7 @@ def column_stack(arrays: Sequence[ArrayLike], /) -> Tensor:
     >>> ex.column_stack([ex.asarray([1, 2]), ex.asarray([3, 4])]).tolist()
     [[1, 3], [2, 4]]
     """
-    return api.concat([api.reshape(x, (-1, 1)) if x.ndim < 2 else x for x in _tensors(arrays)], axis=1)
+    return concat([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in _tensors(arrays)], axis=1)
 
 
 def rot90(x: ArrayLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
@@ -76,7 +76,7 @@ def rot90(x: ArrayLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     >>> ex.rot90(ex.asarray([[1, 2], [3, 4]])).tolist()
     [[2, 4], [1, 3]]
     """
-    x = api.asarray(x)
+    x = asarray(x)
     a, b = (axis + x.ndim if axis < 0 else axis for axis in axes)
     if not (0 <= a < x.ndim and 0 <= b < x.ndim and a != b):
         raise ValueError(f"rot90: axes are {tuple(axes)}, expected two different ones of {x.ndim}")
@@ -86,10 +86,10 @@ def rot90(x: ArrayLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     if k == 0:
         return x
     if k == 2:
-        return api.flip(x, axis=(a, b))
+        return flip(x, axis=(a, b))
     if k == 1:
-        return api.flip(api.permute_dims(x, order), axis=a)
-    return api.permute_dims(api.flip(x, axis=a), order)
+        return flip(permute_dims(x, order), axis=a)
+    return permute_dims(flip(x, axis=a), order)
 
 
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
@@ -101,7 +101,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: i
     >>> ex.trapezoid(ex.asarray([1.0, 2.0, 4.0]), x=ex.asarray([0.0, 1.0, 3.0])).item()
     7.5
     """
-    y = api.asarray(y)
+    y = asarray(y)
     at = axis + y.ndim if axis < 0 else axis
     if not 0 <= at < y.ndim:
         raise IndexError(f"trapezoid: axis {axis} is out of range for {y.ndim} dimensions")
@@ -112,13 +112,13 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: i
 
     low, high = pair(y, at)
     if x is None:
-        return api.sum(low + high, axis=at) * (0.5 * dx)
-    x = api.asarray(x)
+        return sum(low + high, axis=at) * (0.5 * dx)
+    x = asarray(x)
     left, right = pair(x, 0 if x.ndim == 1 else at - y.ndim + x.ndim)
     widths = right - left
     if x.ndim == 1:
-        widths = api.reshape(widths, (-1, *(1,) * (y.ndim - at - 1)))
-    return api.sum((low + high) * (widths * 0.5), axis=at)
+        widths = reshape(widths, (-1, *(1,) * (y.ndim - at - 1)))
+    return sum((low + high) * (widths * 0.5), axis=at)
 
 
 def _reduced(losses: Tensor, reduction: str, name: str) -> Tensor:
@@ -126,7 +126,7 @@ def _reduced(losses: Tensor, reduction: str, name: str) -> Tensor:
         return losses
     if reduction not in ("mean", "sum"):
         raise ValueError(f'{name}: reduction is "{reduction}", expected "none", "mean" or "sum"')
-    return api.mean(losses) if reduction == "mean" else api.sum(losses)
+    return mean(losses) if reduction == "mean" else sum(losses)
 
 
 def triplet_margin_loss(
@@ -148,12 +148,12 @@ def triplet_margin_loss(
         if p == 2.0:
             return ops.norm(d, -1)
         if p == 1.0:
-            return api.sum(api.abs(d), axis=-1)
-        return api.sum(api.abs(d) ** float(p), axis=-1) ** (1.0 / p)
+            return sum(ops.abs(d), axis=-1)
+        return sum(ops.abs(d) ** float(p), axis=-1) ** (1.0 / p)
 
     far = distance(anchor, negative)
     if swap:
-        far = api.minimum(far, distance(positive, negative))
+        far = ops.minimum(far, distance(positive, negative))
     return _reduced(ops.relu(distance(anchor, positive) - far + margin), reduction, "triplet_margin_loss")
 
 
@@ -173,8 +173,8 @@ def cosine_embedding_loss(
 
     def directed(x: Tensor) -> Tensor:
         length = ops.norm(x, -1, True)
-        return x / api.where(length == 0.0, api.ones_like(length), length)
+        return x / where(length == 0.0, ones_like(length), length)
 
-    cosine = api.sum(directed(first) * directed(second), axis=-1)
-    losses = api.where(targets > 0.0, 1.0 - cosine, ops.relu(cosine - margin))
+    cosine = sum(directed(first) * directed(second), axis=-1)
+    losses = where(targets > 0.0, 1.0 - cosine, ops.relu(cosine - margin))
     return _reduced(losses, reduction, "cosine_embedding_loss")

@@ -271,6 +271,10 @@ def value_and_grad(
 def vjp(
     f: Callable[[list[Tensor]], tuple[list[Tensor], list[Tensor]]], leaves: Sequence[Tensor]
 ) -> tuple[list[Tensor], Pullback, list[Tensor]]: ...
+def vmap(
+    f: Callable[[list[Tensor], list[Key]], tuple[list[Tensor], list[int | None]]], leaves: Sequence[Tensor],
+    keys: list[Key], axes: Sequence[int | None], size: int | None,
+) -> list[Tensor]: ...
 
 # Compiled functions.
 @final

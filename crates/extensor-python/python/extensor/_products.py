@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from . import _core, ops
 from ._array_api.common import tensor
+from ._array_api.dtypes import result_type
 from ._array_api.linear import _labels
 from ._core import Tensor
 from ._types import ArrayLike
@@ -113,7 +114,4 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Tensor:
     wide = {"float16": "float32", "bfloat16": "float32"}
     parts = [x.astype(wide.get(str(x.dtype), x.dtype)) for x in (x1, x2)]
     (a1, b1), (a2, b2) = [[ops.roll(x, -by, end) for x in parts] for by in (1, 2)]
-    y = a1 * b2 - a2 * b1
-    from ._array_api import result_type
-
-    return ops.cast(y, result_type(x1, x2))
+    return ops.cast(a1 * b2 - a2 * b1, result_type(x1, x2))

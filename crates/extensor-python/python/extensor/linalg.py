@@ -17,30 +17,21 @@ import builtins
 import math
 from typing import Literal, NamedTuple
 
-from . import _array_api, _autodiff, _core, ops
-from ._array_api import matmul, matrix_transpose, tensordot, vecdot
+from . import _autodiff, _core, ops
 from ._array_api.common import tensor
+from ._array_api.creation import eye, zeros
+from ._array_api.dtypes import astype, finfo
+from ._array_api.linear import matmul, matrix_transpose, tensordot, vecdot
 from ._core import Tensor
+from ._products import cross, trace
 from ._types import ArrayLike, Axis
+from .ops import diagonal, outer
 
 __all__ = [
     "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "expm", "inv", "lstsq", "matmul",
     "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve",
     "solve_triangular", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]
-
-outer = ops.outer
-
-# They are in `extensor`, and here too since the standard has them in both or here alone.
-_ELSEWHERE = ("cross", "diagonal", "trace")
-
-
-def __getattr__(name: str) -> object:
-    if name in _ELSEWHERE:
-        import extensor
-
-        return getattr(extensor, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
@@ -165,7 +156,7 @@ def matrix_power(x: ArrayLike, n: int, /) -> Tensor:
         raise ValueError(f"matrix_power: x has shape {x.shape}, expected square matrices")
     n = n.__index__()
     if n == 0:
-        return ops.broadcast_to(_array_api.eye(x.shape[-1], dtype=x.dtype), x.shape)
+        return ops.broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape)
     square, power, left = ops.inv(x) if n < 0 else x, None, abs(n)
     while True:
         if left % 2:
@@ -179,11 +170,11 @@ def matrix_power(x: ArrayLike, n: int, /) -> Tensor:
 
 def _bound(s: Tensor, shape: tuple[int, ...], rtol: float | ArrayLike | None) -> Tensor:
     if rtol is None:
-        rtol = builtins.max(shape[-2:]) * _array_api.finfo(s.dtype).eps
+        rtol = builtins.max(shape[-2:]) * finfo(s.dtype).eps
     largest = ops.max_reduce(s, -1, True)
     if isinstance(rtol, (int, float)):
         return largest * float(rtol)
-    return largest * ops.expand_dims(_array_api.astype(tensor("matrix_rank", rtol), s.dtype), -1)
+    return largest * ops.expand_dims(astype(tensor("matrix_rank", rtol), s.dtype), -1)
 
 
 def matrix_rank(x: ArrayLike, /, *, rtol: float | ArrayLike | None = None) -> Tensor:
@@ -193,7 +184,7 @@ def matrix_rank(x: ArrayLike, /, *, rtol: float | ArrayLike | None = None) -> Te
         raise ValueError(f"matrix_rank: x has shape {x.shape}, expected at least two axes")
     s = ops.svdvals(x)
     if s.shape[-1] == 0:
-        return _array_api.zeros(x.shape[:-2], dtype=_core.int64)
+        return zeros(x.shape[:-2], dtype=_core.int64)
     return ops.sum(ops.cast(ops.greater(s, _bound(s, x.shape, rtol)), _core.int64), -1)
 
 

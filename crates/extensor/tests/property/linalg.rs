@@ -92,8 +92,8 @@ fn eliminate(a: &Matrix, b: &Matrix) -> (Matrix, f64) {
         }
     }
     let mut solved = y.clone();
-    for k in 0..n {
-        (0..y.columns).for_each(|j| solved.set(order[k], j, y.at(k, j) / a.at(k, k)));
+    for (k, &row) in order.iter().enumerate() {
+        (0..y.columns).for_each(|j| solved.set(row, j, y.at(k, j) / a.at(k, k)));
     }
     (solved, det)
 }

@@ -307,8 +307,9 @@ impl Place<'_> {
                     0 => [(1.0 - t) * sigmoid(x), -p * t * sigmoid(-x)],
                     _ => [p * softplus(-x), -softplus(x)],
                 };
-                let size = w.abs() * (parts[0].abs() + parts[1].abs());
-                (w * (parts[0] + parts[1]), 24.0 * u * size)
+                // By targets it is computed from x, too, where the two parts cancel.
+                let size = parts[0].abs() + parts[1].abs() + if which == 0 { 0.0 } else { x.abs() };
+                (w * (parts[0] + parts[1]), 24.0 * u * w.abs() * size)
             }
             (_, &[w]) => {
                 let (value, off) = self.slope(x, t, which == 1);

@@ -156,12 +156,11 @@ fn each(call: &Call, mut visit: impl FnMut(usize, usize, &[usize], f64)) -> Vec<
     // The windows of all axes so far, in order: places in them, and divisors.
     let mut all: Vec<Window> = vec![(vec![0], 1.0)];
     let mut counts = Vec::new();
-    for axis in 0..axes {
+    for (axis, &n) in volume.iter().enumerate() {
         let along = windows(call, axis);
         counts.push(along.len());
         let pairs = all.iter().flat_map(|before| along.iter().map(move |own| (before, own)));
         let both = |(before, own): (&Window, &Window)| {
-            let n = volume[axis];
             let places = before.0.iter().flat_map(|p| own.0.iter().map(move |k| p * n + k));
             (places.collect(), before.1 * own.1)
         };

@@ -7,7 +7,7 @@ they compute is the operations' concern.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import _array_api, _core, ops
+from .. import _core, ops
 from .._autodiff import stop_gradient
 from .._core import Key, Tensor
 from ._module import INFERENCE, Inference, Mode, Module, static
@@ -17,8 +17,6 @@ __all__ = [
     "ConvTranspose2d", "ConvTranspose3d", "Dropout", "Embedding", "Flatten", "GlobalAvgPool", "Linear",
     "MaxPool1d", "MaxPool2d", "MaxPool3d", "MultiHeadAttention", "Sequential", "Upsample",
 ]
-
-_api: Any = _array_api
 
 #: One number for both axes, or one for each.
 Pair = int | Sequence[int]
@@ -82,16 +80,16 @@ class Embedding(Module):
         self.padding_idx = None if padding_idx is None else padding_idx % count
         weight = _core.embedding_parameters(key, count, size)
         if self.padding_idx is not None:
-            kept = ops.one_hot(_api.asarray(self.padding_idx), count, weight.dtype)
-            weight = weight * (1.0 - _api.expand_dims(kept, axis=1))
+            kept = ops.one_hot(_core.asarray(self.padding_idx), count, weight.dtype)
+            weight = weight * (1.0 - ops.expand_dims(kept, 1))
         self.weight = weight
 
     def __call__(self, index: Tensor, mode: Mode = INFERENCE) -> Tensor:
         y = ops.embedding(self.weight, index)
         if self.padding_idx is None:
             return y
-        padding = _api.expand_dims(index == self.padding_idx, axis=-1)
-        return _api.where(padding, stop_gradient(y), y)
+        padding = ops.expand_dims(index == self.padding_idx, -1)
+        return ops.where(padding, stop_gradient(y), y)
 
 
 class Conv1d(Module):
