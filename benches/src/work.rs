@@ -215,7 +215,7 @@ fn linalg(batch: usize, side: usize) -> Vec<Workload> {
     };
     let shape = [batch, side, side];
     let (a, b) = (random(17, &shape), random(18, &[batch, side, 16]));
-    let turned = made(transpose(&a, Some(&[0, 2, 1])));
+    let turned = made(transpose(&a, [0, 2, 1]));
     let even = made(add(&a, &turned));
     let size = made(Tensor::full([1], side as f64, DType::F32));
     let definite = made(divide(&made(matmul(&a, &turned)), &size));
