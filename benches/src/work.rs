@@ -221,7 +221,7 @@ fn linalg(batch: usize, side: usize) -> Vec<Workload> {
     let definite = made(divide(&made(matmul(&a, &turned)), &size));
     let definite = made(add(&definite, &made(Tensor::eye(side, side, DType::F32))));
     let row = |name: &str, work: Box<dyn Fn()>| {
-        Workload::new(&format!("linalg_{name}_{batch}x{side}"), move || work())
+        Workload::new(&format!("linalg_{name}_{batch}x{side}"), work)
     };
     let [one, two, three] = [(); 3].map(|()| a.clone());
     vec![
