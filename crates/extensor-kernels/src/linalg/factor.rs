@@ -1,13 +1,15 @@
 //! Triangular factors, and what is solved with them.
 
-use super::transpose_in_place;
 use super::{Float, Matrices, Refusal, Refused, Room, all_finite, each, matrix, symmetric};
+use super::{blocks, transpose_in_place};
+use crate::par::parallel_for;
 use faer::linalg::cholesky::llt::factor as llt;
 use faer::linalg::lu::partial_pivoting::{factor as lu, solve as lu_solve};
 use faer::linalg::triangular_solve as triangular;
 use faer::perm::PermRef;
 use faer::prelude::ReborrowMut;
 use faer::{MatMut, MatRef, Par, Spec};
+use std::sync::Mutex;
 
 /// The lower triangular `y` with `y·yᵀ` the symmetric part of each `x`, or its transpose if `upper`.
 /// Refused is what is not positive definite.
@@ -27,6 +29,16 @@ pub(super) fn cholesky<T: Float>(
         let y = unsafe { y.get(i) };
         if !symmetric(n, &x[i * size..(i + 1) * size], y) {
             y.fill(T::NOT);
+            return Ok(());
+        }
+        if n >= blocks::FROM {
+            blocks::cholesky(n, y)?;
+            for row in 0..n {
+                y[row * n + row + 1..(row + 1) * n].fill(T::ZERO);
+            }
+            if upper {
+                transpose_in_place(n, y);
+            }
             return Ok(());
         }
         let mut room = Room::new(llt::cholesky_in_place_scratch::<T>(n, Par::Seq, Spec::default()));
@@ -56,7 +68,7 @@ pub struct Triangle {
     pub unit: bool,
 }
 
-/// Columns of a right side that one task takes.
+/// Columns of a right side that are solved for at a time.
 const COLUMNS: usize = 128;
 
 /// `y` with `a·y = b` for each triangular `a` of `n` rows, and `b` with `columns` of them. Refused is an
@@ -124,6 +136,11 @@ impl<T: Float> Factors<T> {
         let mut both = matrix(n, n);
         both.copy_from_slice(a);
         let (mut order, mut back) = (crate::stop::room(0, n), crate::stop::room(0, n));
+        if n >= blocks::FROM {
+            let exchanges = blocks::lu(n, &mut both, &mut order);
+            order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
+            return Factors { n, both, order, back, exchanges };
+        }
         let need = lu::lu_in_place_scratch::<usize, T>(n, n, Par::Seq, Spec::default());
         let mut room = Room::new(need);
         let target = MatMut::from_column_major_slice_mut(&mut both, n, n);
@@ -145,10 +162,28 @@ impl<T: Float> Factors<T> {
         }
         let both = MatRef::from_column_major_slice(&self.both, n, n);
         let order = PermRef::new_checked(&self.order, &self.back, n);
-        let need = lu_solve::solve_transpose_in_place_scratch::<usize, T>(n, columns, Par::Seq);
-        let mut room = Room::new(need);
-        let y = MatMut::from_row_major_slice_mut(y, n, columns);
-        lu_solve::solve_transpose_in_place(both, both, order, y, Par::Seq, room.stack());
+        let mut rest = MatMut::from_row_major_slice_mut(y, n, columns);
+        let mut parts = Vec::with_capacity(columns.div_ceil(COLUMNS));
+        while rest.ncols() > 0 {
+            let next = COLUMNS.min(rest.ncols());
+            let (part, after) = rest.split_at_col_mut(next);
+            parts.push(Mutex::new(part));
+            rest = after;
+        }
+        parallel_for(parts.len(), &|i| {
+            let mut y = parts[i].lock().unwrap_or_else(|e| e.into_inner());
+            let need =
+                lu_solve::solve_transpose_in_place_scratch::<usize, T>(n, y.ncols(), Par::Seq);
+            let mut room = Room::new(need);
+            lu_solve::solve_transpose_in_place(
+                both,
+                both,
+                order,
+                y.rb_mut(),
+                Par::Seq,
+                room.stack(),
+            );
+        });
         Ok(())
     }
 }

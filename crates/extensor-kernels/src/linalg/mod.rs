@@ -1,10 +1,11 @@
 //! Decompositions of matrices, one at a time, a batch of them in parallel.
 //!
 //! Matrices lie in row-major order, one after the other. The decompositions are faer's, on one thread, in
-//! memory that is asked for first; what they cannot do (a matrix that is singular, one that is not positive
+//! memory that is asked for first; of a large matrix some are made panel by panel ([`blocks`]). What they cannot do (a matrix that is singular, one that is not positive
 //! definite) is a value: the number of the first such matrix. Work is cut by sizes alone, so that the
 //! bits do not depend on the number of threads. A matrix with a number in it that is not finite gives NaN.
 
+mod blocks;
 mod determinant;
 mod expm;
 mod factor;
@@ -14,6 +15,7 @@ mod spectral;
 pub use factor::Triangle;
 pub use spectral::Svd;
 
+use crate::gemm;
 use crate::native::Native;
 use crate::par::{Shared, parallel_for};
 use crate::stop;
@@ -42,6 +44,15 @@ trait Float:
     fn near(x: f64) -> Self;
     /// Its size.
     fn size(self) -> Self;
+    /// [`gemm::matmul`].
+    fn product(
+        dims: gemm::Dims,
+        a: gemm::Matrix<'_, Self>,
+        b: gemm::Matrix<'_, Self>,
+        accumulate: bool,
+        c: &mut [Self],
+        c_row_stride: usize,
+    );
 }
 
 macro_rules! float {
@@ -57,6 +68,16 @@ macro_rules! float {
             #[inline(always)]
             fn size(self) -> Self {
                 self.abs()
+            }
+            fn product(
+                dims: gemm::Dims,
+                a: gemm::Matrix<'_, $t>,
+                b: gemm::Matrix<'_, $t>,
+                accumulate: bool,
+                c: &mut [$t],
+                c_row_stride: usize,
+            ) {
+                gemm::matmul(dims, a, b, accumulate, c, c_row_stride);
             }
         }
     )*};

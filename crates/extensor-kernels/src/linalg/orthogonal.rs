@@ -1,6 +1,6 @@
 //! Orthogonal factors.
 
-use super::{Float, Matrices, Room, all_finite, each, matrix, transpose};
+use super::{Float, Matrices, Room, all_finite, blocks, each, matrix, transpose};
 use faer::linalg::householder;
 use faer::linalg::qr::no_pivoting::factor;
 use faer::{Conj, MatMut, MatRef, Par, Spec};
@@ -31,6 +31,24 @@ pub(super) fn qr<T: Float>(
         if !all_finite(x) {
             q.fill(T::NOT);
             r.fill(T::NOT);
+            return Ok(());
+        }
+        if short >= blocks::FROM {
+            let mut factors = matrix(rows, columns);
+            factors.copy_from_slice(x);
+            blocks::qr(rows, columns, &mut factors, inner, q);
+            r.fill(T::ZERO);
+            let turned = |k: usize| factors[k * columns + k] < T::ZERO;
+            for k in 0..short {
+                let (from, to) = (k * columns + k, (k + 1) * columns);
+                let values = r[from..to].iter_mut().zip(&factors[from..to]);
+                values.for_each(|(r, &v)| *r = if turned(k) { -v } else { v });
+            }
+            let signs: Vec<bool> = (0..short).map(turned).collect();
+            for row in q.chunks_mut(inner) {
+                let turned = row.iter_mut().zip(&signs).filter(|(_, turned)| **turned);
+                turned.for_each(|(v, _)| *v = -*v);
+            }
             return Ok(());
         }
         let mut by_columns = matrix(columns, rows);
