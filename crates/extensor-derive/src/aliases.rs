@@ -236,7 +236,9 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
     ("avgpool1d", &["avg_pool1d", "avg_pool"]),
     ("avgpool2d", &["avg_pool2d", "avg_pool"]),
     ("avgpool3d", &["avg_pool3d", "avg_pool"]),
+    ("adaptive_avgpool1d", &["adaptive_avg_pool1d"]),
     ("adaptive_avgpool2d", &["adaptive_avg_pool2d"]),
+    ("adaptive_avgpool3d", &["adaptive_avg_pool3d"]),
     ("global_avgpool2d", &["global_avg_pool2d"]),
     // normalization, attention, dropout
     ("layer_norm", &["layernorm", "native_layer_norm", "standardize"]),

@@ -122,7 +122,9 @@ def positive(seed, *shape):
 #: algebra have several results, results determined up to signs, or derivatives that depend on which triangle is read:
 #: the comparison in `conformance/beside` forms what is determined.
 SAMPLES = [
+    ("adaptive_avgpool1d", [normal(1, 2, 3, 7)], {"output_size": 3}),
     ("adaptive_avgpool2d", [normal(1, 2, 3, 5, 6)], {"output_size": [2, 3]}),
+    ("adaptive_avgpool3d", [normal(1, 2, 4, 5, 3)], {"output_size": [2, 3, 2]}),
     ("atan2", [normal(1, 2, 3), normal(2, 3)], {}),
     ("cast", [normal(1, 2, 3)], {"dtype": "float32"}),
     ("cast", [ex.ops.cast(normal(1, 2, 3), ex.float32)], {"dtype": "float64"}),

@@ -750,6 +750,12 @@ fn windows(tried: &mut Tried) {
         |x| avgpool1d(&x[0], options.count_include_pad(false)),
         |g, _| Ok(vec![avgpool1d_backward(g, &shape, options.count_include_pad(false))?]),
     );
+    tried.compare(
+        "adaptive_avgpool1d",
+        &one,
+        |x| adaptive_avgpool1d(&x[0], 4),
+        |g, _| Ok(vec![adaptive_avgpool1d_backward(g, &shape, 4)?]),
+    );
     let (_, places) = adaptive_maxpool1d_with_indices(&x, 4).unwrap();
     tried.compare(
         "adaptive_maxpool1d",
@@ -772,6 +778,12 @@ fn windows(tried: &mut Tried) {
         &one,
         |x| avgpool3d(&x[0], options.divisor_override(7)),
         |g, _| Ok(vec![avgpool3d_backward(g, &shape, options.divisor_override(7))?]),
+    );
+    tried.compare(
+        "adaptive_avgpool3d",
+        &one,
+        |x| adaptive_avgpool3d(&x[0], [2, 3, 4]),
+        |g, _| Ok(vec![adaptive_avgpool3d_backward(g, &shape, [2, 3, 4])?]),
     );
     let (_, places) = adaptive_maxpool3d_with_indices(&x, [2, 3, 4]).unwrap();
     tried.compare(

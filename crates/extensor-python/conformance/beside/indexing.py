@@ -56,18 +56,6 @@ def scatter_add(d):
     return Call(arrays, mine, lambda x, i, s: torch.scatter_add(x, axis, i, s), words(axis=axis))
 
 
-@entry("index_add", area=AREA)
-def index_add(d):
-    shape, axis = line(d)
-    index = d.whole_numbers(0, shape[axis] - 1, d.whole(1, 5))
-    source = list(shape)
-    source[axis] = len(index)
-    arrays = [d.normal(*shape), index, d.normal(*source)]
-    call = ours("index_add")
-    mine = lambda x, i, s: call(x, i, s, axis=axis)  # noqa: E731
-    return Call(arrays, mine, lambda x, i, s: torch.index_add(x, axis, i, s), words(axis=axis))
-
-
 @entry("index_put", area=AREA)
 def index_put(d):
     shape = d.shape(1, 3, 4, empty=0.0)
@@ -81,8 +69,6 @@ def index_put(d):
         places = d.distinct(int(np.prod(shape[:count])), d.whole(1, int(np.prod(shape[:count]))))
         indices = [np.asarray(i, np.int64) for i in np.unravel_index(places, shape[:count])]
         extent = (len(places),)
-    if d.chance(0.3):
-        indices = [np.where(d.mask(*i.shape, p=0.5), i - n, i) for i, n in zip(indices, shape)]
     values = d.normal(*d.pick((*extent, *shape[count:]), shape[count:]))
     call = ours("index_put")
 
@@ -136,7 +122,7 @@ def put_along_axis(d):
     shape, axis = line(d)
     index = d.places(shape, axis, d.whole(1, shape[axis]))
     arrays = [d.normal(*shape), index, d.normal(*index.shape)]
-    call = ours("put_along_axis")
+    call = ours("put_along_axis", "scatter")
     mine = lambda x, i, s: call(x, i, s, axis=axis)  # noqa: E731
     return Call(arrays, mine, lambda x, i, s: torch.scatter(x, axis, i, s), words(axis=axis))
 

@@ -267,11 +267,3 @@ def cond(d):
         return T.cond(a, p) if p in (None, 2, -2) else T.matrix_norm(a, p) * T.matrix_norm(T.inv(a), p)
 
     return Call([a], lambda a: call(a, p=p), theirs, words(p=p))
-
-
-@entry("multi_dot", area=AREA)
-def multi_dot(d):
-    sizes = [d.whole(1, 4) for _ in range(d.whole(3, 5))]
-    call = ours("multi_dot")
-    arrays = [d.normal(m, n) for m, n in zip(sizes, sizes[1:])]
-    return Call(arrays, lambda *xs: call(list(xs)), lambda *xs: T.multi_dot(xs))

@@ -264,10 +264,15 @@ stacked("dstack", torch.dstack, 0)
 stacked("column_stack", torch.column_stack, 0)
 
 
+def observations(d):
+    """The shape of one variable, or of two and more."""
+    count = d.whole(2, 7)
+    return d.pick((count,), (d.whole(2, 5), count))
+
+
 @entry("cov", area=AREA)
 def cov(d):
-    shape = d.shape(1, 2, 5, empty=0.0)
-    shape = (*shape[:-1], shape[-1] + 2)
+    shape = observations(d)
     correction = d.pick(1, 0)
     call = ours("cov")
     mine = lambda x: call(x, correction=0 if correction == 0 else None)  # noqa: E731
@@ -276,6 +281,5 @@ def cov(d):
 
 @entry("corrcoef", area=AREA)
 def corrcoef(d):
-    shape = d.shape(1, 2, 5, empty=0.0)
-    shape = (*shape[:-1], shape[-1] + 2)
+    shape = observations(d)
     return Call([d.normal(*shape)], ours("corrcoef"), torch.corrcoef)

@@ -4,6 +4,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import extensor as ex
+
 from .entry import Call, entry, ours, words
 
 AREA = "special"
@@ -86,7 +88,8 @@ def logit(d):
     if eps is not None and eps < 0.01:
         x = d.uniform(0.05, 0.95, *shape)
     call = ours("logit")
-    return Call([x], lambda x: call(x, eps=eps), lambda x: torch.logit(x, eps), words(eps=eps))
+    within = (lambda x: x) if eps is None else lambda x: ex.clip(x, eps, 1 - eps)
+    return Call([x], lambda x: call(within(x)), lambda x: torch.logit(x, eps), words(eps=eps))
 
 
 def pair(name, theirs, draw_pair, *others, order=2, single=True):

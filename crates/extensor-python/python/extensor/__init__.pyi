@@ -17,6 +17,7 @@ from . import train as train
 from ._arranging import column_stack as column_stack
 from ._arranging import cosine_embedding_loss as cosine_embedding_loss
 from ._arranging import dstack as dstack
+from ._arranging import embedding_with_padding as embedding_with_padding
 from ._arranging import hstack as hstack
 from ._arranging import rot90 as rot90
 from ._arranging import trapezoid as trapezoid

@@ -1,4 +1,4 @@
-"""Tensors put side by side and turned, integrals, and losses of vectors, under the names that NumPy and PyTorch have.
+"""Tensors put side by side and turned, integrals, rows of tables, and losses of vectors, under the names that NumPy and PyTorch have.
 
 All are made of other functions.
 """
@@ -10,11 +10,13 @@ from ._array_api.creation import asarray, ones_like
 from ._array_api.manipulation import concat, expand_dims, flip, permute_dims, reshape
 from ._array_api.reduction import mean, sum
 from ._array_api.searching import where
+from ._autodiff import stop_gradient
 from ._core import Tensor
 from ._types import ArrayLike
 
 __all__ = [
-    "column_stack", "cosine_embedding_loss", "dstack", "hstack", "rot90", "trapezoid", "triplet_margin_loss", "vstack",
+    "column_stack", "cosine_embedding_loss", "dstack", "embedding_with_padding", "hstack", "rot90", "trapezoid",
+    "triplet_margin_loss", "vstack",
 ]
 
 
@@ -67,6 +69,22 @@ def column_stack(arrays: Sequence[ArrayLike], /) -> Tensor:
     [[1, 3], [2, 4]]
     """
     return concat([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in _tensors(arrays)], axis=1)
+
+
+def embedding_with_padding(weight: ArrayLike, index: ArrayLike, /, padding_idx: int) -> Tensor:
+    """`embedding`, in which the row `padding_idx` has no gradient: what fills sequences up to one length is not learned.
+
+    >>> import extensor as ex
+    >>> index = ex.asarray([0, 1, 1])
+    >>> ex.grad(lambda w: ex.sum(ex.embedding_with_padding(w, index, 0)))(ex.ones((2, 2))).tolist()
+    [[0.0, 0.0], [2.0, 2.0]]
+    """
+    weight, index = _tensors([weight, index])
+    if not 0 <= padding_idx < weight.shape[0]:
+        message = f"embedding_with_padding: padding_idx is {padding_idx}, expected one of {weight.shape[0]} rows"
+        raise ValueError(message)
+    y = ops.embedding(weight, index)
+    return where(expand_dims(index == padding_idx, axis=-1), stop_gradient(y), y)
 
 
 def rot90(x: ArrayLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:

@@ -238,7 +238,9 @@ catalogue! {
     pooling::average::AvgPool::PLANES,
     pooling::average::AvgPool::VOLUMES,
     pooling::average::GlobalAvgPool2d::RECORD,
-    pooling::average::AdaptiveAvgPool2d::RECORD,
+    pooling::adaptive_average::AdaptiveAvgPool::LINES,
+    pooling::adaptive_average::AdaptiveAvgPool::PLANES,
+    pooling::adaptive_average::AdaptiveAvgPool::VOLUMES,
     // normalization
     normalization::layer::LayerNorm::RECORD,
     normalization::layer::RmsNorm::RECORD,

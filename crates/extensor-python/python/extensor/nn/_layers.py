@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _core, ops
-from .._autodiff import stop_gradient
+from .._arranging import embedding_with_padding
 from .._core import Key, Tensor
 from ._module import INFERENCE, Inference, Mode, Module, static
 
@@ -85,11 +85,9 @@ class Embedding(Module):
         self.weight = weight
 
     def __call__(self, index: Tensor, mode: Mode = INFERENCE) -> Tensor:
-        y = ops.embedding(self.weight, index)
         if self.padding_idx is None:
-            return y
-        padding = ops.expand_dims(index == self.padding_idx, -1)
-        return ops.where(padding, stop_gradient(y), y)
+            return ops.embedding(self.weight, index)
+        return embedding_with_padding(self.weight, index, self.padding_idx)
 
 
 class Conv1d(Module):

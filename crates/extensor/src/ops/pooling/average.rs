@@ -1,11 +1,10 @@
 //! The average of each window.
 
-use super::windows::{Even, Of, Sliding, Volumes, pooled, sizes};
+use super::windows::{Of, Sliding, Volumes, pooled};
 use super::{CASES, LINES, Pool3dOptions, PoolOptions, VOLUMES, window};
 use super::{bad_lines, bad_volumes, bad_windows, params};
 use crate::exec::pool::Pool;
 use crate::exec::{launch, launch_one};
-use crate::ops::Pair;
 use crate::ops::batching::{Batch, Batched};
 use crate::ops::operation::{Backward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, placeholder, spec};
@@ -13,7 +12,7 @@ use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Needs, Parameter, Record, signature};
 use crate::ops::reduction::wide;
 use crate::ops::samples::Sampler;
-use crate::ops::shape::{bad_shape, optional, required};
+use crate::ops::shape::{bad_shape, optional};
 use crate::{DType, Result, Shape, Tensor, ops, over};
 use extensor_derive::method;
 use smallvec::smallvec;
@@ -136,47 +135,24 @@ pub fn global_avgpool2d_backward(grad_output: &Tensor, input_shape: &[usize]) ->
     pull(&GlobalAvgPool2d, grad_output, input_shape)
 }
 
-/// The averages of `output_size` windows that cover each plane as evenly as possible: window number
-/// `i` of `n` along an axis of size `s` goes from `⌊i·s/n⌋` to `⌈(i + 1)·s/n⌉`.
-///
-/// Conventions: window i of n along an axis of size s goes from ⌊i·s/n⌋ to ⌈(i + 1)·s/n⌉.
-///
-/// ```
-/// use extensor::tensor;
-/// let x = tensor([[[1.0, 3.0, 5.0], [3.0, 5.0, 7.0]]]);
-/// let y = x.adaptive_avgpool2d([1, 2])?;
-/// assert_eq!(y.to_vec::<f64>()?, [3.0, 5.0]);
-/// # Ok::<(), extensor::Error>(())
-/// ```
-#[method]
 #[track_caller]
-pub fn adaptive_avgpool2d(x: &Tensor, output_size: impl Into<Pair>) -> Result<Tensor> {
-    let size = sizes("adaptive_avgpool2d", "output_size", output_size.into().0, 2)?;
-    apply_one(&AdaptiveAvgPool2d { window: Even { axes: 2, size } }, &[x])
-}
-
-/// The gradient of [`adaptive_avgpool2d`] for an input of `input_shape`: each window's share, added
-/// up.
-#[track_caller]
-#[extensor_derive::noted]
-pub fn adaptive_avgpool2d_backward(
+pub(super) fn pull(
+    op: &dyn Operation,
     grad_output: &Tensor,
     input_shape: &[usize],
-    output_size: impl Into<Pair>,
 ) -> Result<Tensor> {
-    let size = sizes("adaptive_avgpool2d", "output_size", output_size.into().0, 2)?;
-    pull(&AdaptiveAvgPool2d { window: Even { axes: 2, size } }, grad_output, input_shape)
-}
-
-#[track_caller]
-fn pull(op: &dyn Operation, grad_output: &Tensor, input_shape: &[usize]) -> Result<Tensor> {
     let x = placeholder(&Shape::from(input_shape), grad_output.dtype())?;
     let [grad] = backward_of(op, grad_output, &[&x], grad_output)?;
     Ok(grad)
 }
 
 /// The averages of windows. Those of volumes are those of planes first.
-fn averaged(op: &'static str, x: &Tensor, of: &Volumes, specs: Specs) -> Result<Outputs> {
+pub(super) fn averaged(
+    op: &'static str,
+    x: &Tensor,
+    of: &Volumes,
+    specs: Specs,
+) -> Result<Outputs> {
     if of.is_flat() {
         return launch(op, &Pool::Average(of.planes()), &[&x.contiguous()?], specs);
     }
@@ -192,7 +168,7 @@ fn averaged(op: &'static str, x: &Tensor, of: &Volumes, specs: Specs) -> Result<
 }
 
 /// The gradient of that. The engine rounds it to the input's dtype.
-fn distribute(op: &'static str, call: &Backward<'_>, of: &Volumes) -> Result<Grads> {
+pub(super) fn distribute(op: &'static str, call: &Backward<'_>, of: &Volumes) -> Result<Grads> {
     let (g, shape) = (call.grad(), call.inputs[0].shape());
     call.one(|| {
         let dtype = if of.is_flat() { g.dtype() } else { wide(g.dtype()) };
@@ -407,81 +383,6 @@ impl Operation for GlobalAvgPool2d {
     fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
         let shape = call.inputs[0].shape();
         call.one(|| ops::mean_backward(call.grad(), shape, over(&[-2i64, -1][..]).keepdims(true)))
-    }
-    fn batch(&self, call: &Batch<'_>) -> Batched {
-        call.images(self.clone(), 4)
-    }
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct AdaptiveAvgPool2d {
-    window: Even,
-}
-
-impl AdaptiveAvgPool2d {
-    pub(crate) const RECORD: &'static Record = &Record {
-        name: "adaptive_avgpool2d",
-        family: Family::Pooling,
-        formula: "y = the average of each of output_size windows",
-        derivative: "Σ g/(h·w) over the windows of [h, w] that hold x",
-        conventions: "window i of n along an axis of size s goes from ⌊i·s/n⌋ to ⌈(i + 1)·s/n⌉",
-        params: &[required("output_size", "how many windows: for both axes, or [down, right]")],
-        backward: signature!(adaptive_avgpool2d_backward(grad_output, shape(x); output_size)),
-        class: Class::Linear,
-        needs: Needs::Shapes,
-        build: |p| {
-            let window = Even::from_params("adaptive_avgpool2d", 2, p)?;
-            Ok(Box::new(AdaptiveAvgPool2d { window }))
-        },
-        samples: |s| {
-            let cases: [(&[usize], [i64; 2]); 7] = [
-                (&[2, 3, 7, 8], [3, 2]),
-                (&[2, 3, 5, 4], [1, 1]),
-                (&[3, 4, 5], [4, 5]),
-                (&[1, 2, 2, 3], [5, 4]),
-                (&[1, 2, 9, 7], [2, 6]),
-                (&[0, 2, 4, 4], [2, 2]),
-                (&[1, 2, 4, 4], [0, 2]),
-            ];
-            for (shape, size) in cases {
-                let x = s.normal(shape);
-                s.add([x], Params::new().with("output_size", size));
-            }
-        },
-        errors: |bad| {
-            let (x, flat) = (bad.ones(&[1, 4, 5], DType::F64), bad.ones(&[4, 5], DType::F64));
-            let ints = bad.ones(&[1, 2, 4, 5], DType::I64);
-            let two = Params::new().with("output_size", 2);
-            bad.add([flat], two.clone(), "x has shape [4, 5], expected [N, C, H, W]");
-            bad.add([ints], two, "x has dtype i64, expected a float type");
-            let mut add = |params: Params, message| bad.add([x.clone()], params, message);
-            add(Params::new(), "output_size is \"None\"");
-            let negative = Params::new().with("output_size", [2, -1]);
-            add(negative, "output_size is [2, -1], expected one or two sizes of at least 0");
-            let huge = Params::new().with("output_size", [i64::MAX, 1]);
-            add(huge, "more elements than memory can address");
-        },
-        ..Record::BLANK
-    };
-}
-
-impl Operation for AdaptiveAvgPool2d {
-    fn record(&self) -> &'static Record {
-        AdaptiveAvgPool2d::RECORD
-    }
-    fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
-        let (op, x) = ("adaptive_avgpool2d", inputs[0]);
-        x.dtype().expect_float(op, "x")?;
-        let planes = self.window.over(op, x.shape())?;
-        Ok(spec(pooled(op, x.shape(), &planes, 2)?, x.dtype()))
-    }
-    fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {
-        let (op, x) = ("adaptive_avgpool2d", inputs[0]);
-        averaged(op, x, &self.window.over(op, x.shape())?, specs)
-    }
-    fn backward(&self, call: &Backward<'_>) -> Result<Grads> {
-        let op = "adaptive_avgpool2d_backward";
-        distribute(op, call, &self.window.over(op, call.inputs[0].shape())?)
     }
     fn batch(&self, call: &Batch<'_>) -> Batched {
         call.images(self.clone(), 4)

@@ -1,12 +1,14 @@
 //! Sums and maxima over windows, without weights.
 
 pub(super) mod adaptive;
+pub(super) mod adaptive_average;
 pub(super) mod average;
 pub(super) mod maximum;
 mod options;
 mod windows;
 
 pub use adaptive::*;
+pub use adaptive_average::*;
 pub use average::*;
 pub use maximum::*;
 pub use options::{Pool3dOptions, PoolOptions};
