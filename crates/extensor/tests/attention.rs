@@ -13,7 +13,7 @@ fn all(inputs: [&Tensor; 3], g: &Tensor, mask: Option<&Tensor>) -> Result<Vec<Te
         v,
         AttentionOptions::new().mask(mask).causal(causal),
     )?;
-    let (dq, dk, dv) = scaled_dot_product_attention_backward(
+    let (dq, dk, dv, _) = scaled_dot_product_attention_backward(
         g,
         inputs,
         [&y, &log],
