@@ -70,7 +70,7 @@ pub(super) fn samples(s: &mut Sampler) {
 /// Masks that are added to the scores, and weights that are dropped.
 fn added(s: &mut Sampler) {
     let causal = |causal: bool| Params::new().with("causal", causal);
-    let shapes: [&[usize]; 5] = [&[2, 2, 3, 4], &[2, 1, 3, 1], &[4], &[], &[1, 1, 1, 4]];
+    let shapes: [&[usize]; 5] = [&[2, 2, 3, 4], &[2, 1, 3, 4], &[4], &[3, 4], &[2, 1, 1, 4]];
     for (i, shape) in shapes.into_iter().enumerate() {
         let (q, k, v) = (s.normal(&[2, 2, 3, 2]), s.normal(&[2, 2, 4, 2]), s.normal(&[2, 2, 4, 3]));
         let mask = s.normal(shape);

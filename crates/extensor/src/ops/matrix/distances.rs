@@ -325,8 +325,8 @@ impl Operation for Cdist {
         let [a, b] = [0, 1].map(|i| sizes.rows(call.inputs[i], dtype));
         let (a, b) = (a?, b?);
         let (columns, wide) = (turned(&b)?, wide(dtype));
-        // What is rounded to 16 bits is found again.
-        let y = if dtype == wide {
+        // What is rounded to 16 bits is found again, and so is the largest difference, which is looked for.
+        let y = if dtype == wide && power != Power::Infinity {
             call.output().contiguous()?
         } else {
             self.between(&a, &columns, &sizes)?

@@ -206,8 +206,11 @@ fn samples(s: &mut Sampler) {
     ];
     for (shape, axis) in cases {
         for p in [2.0, 1.0, 3.0, 1.5, f64::INFINITY] {
-            let x = s.away(-2.0, 2.0, &[0.0], shape);
-            s.add([x], Params::new().with("axis", axis).with("p", p));
+            // One number is its own length, of whatever order.
+            if shape != [2, 1] || p == 2.0 {
+                let x = s.away(-2.0, 2.0, &[0.0], shape);
+                s.add([x], Params::new().with("axis", axis).with("p", p));
+            }
         }
     }
     let x = s.away(-2.0, 2.0, &[0.0], &[3, 2]);
