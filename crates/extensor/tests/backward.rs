@@ -615,7 +615,9 @@ fn products(tried: &mut Tried) {
     });
     let added = normal(7, &[5, 4]);
     let all = [q.clone(), k.clone(), v.clone(), added.clone()];
-    let options = |mask| AttentionOptions::new().mask(mask).dropout(0.4).key(Key::new(8));
+    fn options(mask: &Tensor) -> AttentionOptions<'_> {
+        AttentionOptions::new().mask(mask).dropout(0.4).key(Key::new(8))
+    }
     let (output, sums) =
         scaled_dot_product_attention_with_logsumexp(&q, &k, &v, options(&added)).unwrap();
     let attend =

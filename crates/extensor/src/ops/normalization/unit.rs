@@ -5,7 +5,7 @@ use crate::Axes;
 use crate::ops::operation::{backward_of, placeholder};
 use crate::ops::options::options;
 use crate::ops::params::Params;
-use crate::ops::pointwise::{guard_above, map_real};
+use crate::ops::pointwise::{guard_above, map_real, settle};
 use crate::ops::record::{Class, Family, Record, signature};
 use crate::ops::reduction::lengths::Lengths;
 use crate::ops::samples::Sampler;
@@ -80,14 +80,18 @@ impl Formula<2> for Quotient {
     }
 }
 
-/// `t/max(n, eps)`, which is never divided by 0, of a gradient or a tangent.
+/// `t/max(n, eps)`, which is never divided by 0, of a gradient or a tangent; at zero no larger than `limit`.
 #[derive(Clone, Copy)]
-struct Share(f64);
+struct Share {
+    eps: f64,
+    limit: f64,
+}
 
 impl Formula<2> for Share {
     #[inline(always)]
     fn f<R: Real>(&self, [t, n]: [R; 2]) -> R {
-        t / guard_above(n.maximum(n.lit(self.0)))
+        let share = t / guard_above(n.maximum(n.lit(self.eps)));
+        settle(share, t, n.eq(n.lit(0.0)), self.limit)
     }
 }
 
@@ -258,12 +262,13 @@ impl Operation for Unit {
         let along = over(self.axis).keepdims(true);
         call.one(|| {
             let (lengths, wide) = (self.lengths(dtype), wide(dtype));
+            let share = Share { eps: self.eps, limit: lengths.limit };
             let (g, x) = (ops::cast(call.grad(), wide)?, ops::cast(call.inputs[0], wide)?);
             let n = lengths.of(&x)?;
             let full = || Spec { shape: x.shape().clone(), dtype: wide };
             let of_length = || Spec { shape: n.shape().clone(), dtype: wide };
-            let y = map_real(name, &Formulas(Share(self.eps)), [&x, &n], full())?;
-            let h = map_real(name, &Formulas(Share(self.eps)), [&g, &n], full())?;
+            let y = map_real(name, &Formulas(share), [&x, &n], full())?;
+            let h = map_real(name, &Formulas(share), [&g, &n], full())?;
             let s = ops::sum(&ops::multiply(&h, &y)?, along)?;
             let s = map_real(name, &Formulas(Counting(self.eps)), [&s, &n], of_length())?;
             ops::subtract(&h, &lengths.pulled(&s, &x, &n)?)
@@ -275,15 +280,16 @@ impl Operation for Unit {
             return Ok(smallvec![y.zeros_like()?]);
         };
         let (lengths, wide) = (self.lengths(dtype), wide(dtype));
+        let share = Share { eps: self.eps, limit: lengths.limit };
         let (t, x) = (ops::cast(tangent, wide)?, ops::cast(call.inputs[0], wide)?);
         let n = lengths.of(&x)?;
         let full = || Spec { shape: x.shape().clone(), dtype: wide };
         let dn = lengths.pushed(&t, &x, &n)?;
         let of_length = Spec { shape: n.shape().clone(), dtype: wide };
         let dn = map_real(OP, &Formulas(Counting(self.eps)), [&dn, &n], of_length)?;
-        let y = map_real(OP, &Formulas(Share(self.eps)), [&x, &n], full())?;
+        let y = map_real(OP, &Formulas(share), [&x, &n], full())?;
         let rest = ops::subtract(&t, &ops::multiply(&y, &dn)?)?;
-        let moved = map_real(OP, &Formulas(Share(self.eps)), [&rest, &n], full())?;
+        let moved = map_real(OP, &Formulas(share), [&rest, &n], full())?;
         Ok(smallvec![ops::cast(&moved, dtype)?])
     }
     fn terms(&self, inputs: &[&Tensor]) -> usize {

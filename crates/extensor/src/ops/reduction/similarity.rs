@@ -5,7 +5,7 @@ use crate::ops::batching::View;
 use crate::ops::normalization::unit::length;
 use crate::ops::operation::{Forward, reduce_to_shape};
 use crate::ops::options::options;
-use crate::ops::pointwise::{guard_above, promote};
+use crate::ops::pointwise::{guard_above, promote, settle};
 use crate::ops::samples::Sample;
 use crate::ops::shape::bad_parameter;
 use crate::over;
@@ -80,17 +80,21 @@ impl Formula<4> for Product {
     }
 }
 
-/// The gradient for `a`, or what its tangent `g` makes of the product.
+/// The gradient for `a`, or what its tangent `g` makes of the product; at zero no larger than `limit`.
 #[derive(Clone, Copy)]
-struct Slope(f64);
+struct Slope {
+    eps: f64,
+    limit: f64,
+}
 
 impl Formula<6> for Slope {
     #[inline(always)]
     fn f<R: Real>(&self, [g, a, n, b, m, y]: [R; 6]) -> R {
-        let eps = a.lit(self.0);
-        let (short, n) = (n.lt(eps), guard_above(n.maximum(eps)));
+        let (eps, zero) = (a.lit(self.eps), a.lit(0.0));
+        let (short, none, n) = (n.lt(eps), n.eq(zero), guard_above(n.maximum(eps)));
         let towards = b / guard_above(m.maximum(eps));
-        g / n * (towards - R::select(short, a.lit(0.0), y * (a / n)))
+        let value = g / n * (towards - R::select(short, zero, y * (a / n)));
+        settle(value, g, none, self.limit)
     }
 }
 
@@ -205,11 +209,12 @@ impl Cosine {
         g: &Tensor,
         [a, n, b, m]: &[Tensor; 4],
         y: &Tensor,
-        full: &Shape,
+        (full, limit): (&Shape, f64),
     ) -> Result<Tensor> {
         let spec = Spec { shape: full.clone(), dtype: a.dtype() };
         let list = if by == 0 { [g, a, n, b, m, y] } else { [g, b, m, a, n, y] };
-        map_real("cosine_similarity_backward", &Formulas(Slope(self.eps)), list, spec)
+        let slope = Slope { eps: self.eps, limit };
+        map_real("cosine_similarity_backward", &Formulas(slope), list, spec)
     }
 }
 
@@ -271,7 +276,8 @@ impl Operation for Cosine {
         let y = self.kept(&parts, &full)?;
         let g = ops::reshape(&ops::cast(call.grad(), y.dtype())?, y.shape())?;
         let one = |by: usize, x: &Tensor| {
-            let slope = self.slope(by, &g, &parts, &y, &full)?;
+            let limit = call.grad().dtype().max_finite();
+            let slope = self.slope(by, &g, &parts, &y, (&full, limit))?;
             reduce_to_shape("cosine_similarity_backward", &slope, x.shape())
         };
         call.two(|| one(0, a), || one(1, b))
@@ -283,7 +289,8 @@ impl Operation for Cosine {
         let mut moved: Option<Tensor> = None;
         for (by, tangent) in call.tangents.iter().enumerate() {
             let Some(tangent) = tangent else { continue };
-            let term = self.slope(by, &ops::cast(tangent, y.dtype())?, &parts, &y, &full)?;
+            let (t, limit) = (ops::cast(tangent, y.dtype())?, output.dtype().max_finite());
+            let term = self.slope(by, &t, &parts, &y, (&full, limit))?;
             moved = Some(match moved {
                 Some(sum) => ops::add(&sum, &term)?,
                 None => term,
