@@ -615,17 +615,17 @@ fn products(tried: &mut Tried) {
     });
     let added = normal(7, &[5, 4]);
     let all = [q.clone(), k.clone(), v.clone(), added.clone()];
-    fn options(mask: &Tensor) -> AttentionOptions<'_> {
+    fn dropping(mask: &Tensor) -> AttentionOptions<'_> {
         AttentionOptions::new().mask(mask).dropout(0.4).key(Key::new(8))
     }
     let (output, sums) =
-        scaled_dot_product_attention_with_logsumexp(&q, &k, &v, options(&added)).unwrap();
+        scaled_dot_product_attention_with_logsumexp(&q, &k, &v, dropping(&added)).unwrap();
     let attend =
-        |x: &Vec<Tensor>| scaled_dot_product_attention(&x[0], &x[1], &x[2], options(&x[3]));
+        |x: &Vec<Tensor>| scaled_dot_product_attention(&x[0], &x[1], &x[2], dropping(&x[3]));
     tried.compare("scaled_dot_product_attention", &all, attend, |g, _| {
         let (inputs, outputs) = ([&q, &k, &v], [&output, &sums]);
         let (dq, dk, dv, dmask) =
-            scaled_dot_product_attention_backward(g, inputs, outputs, options(&added))?;
+            scaled_dot_product_attention_backward(g, inputs, outputs, dropping(&added))?;
         Ok(vec![dq, dk, dv, dmask.unwrap()])
     });
     let (x, weight, bias) = (normal(1, &[2, 4, 7]), normal(2, &[6, 2, 3]), normal(3, &[6]));
