@@ -123,6 +123,12 @@ fn vectors(shape: &[usize], axis: usize) -> Vec<Vec<Vec<usize>>> {
     indices(&rest).map(along).collect()
 }
 
+/// A gradient at zero, which is no larger than the largest number of its dtype.
+fn capped(value: f64, length: f64, dtype: DType) -> f64 {
+    let most = if dtype == DType::F16 && length == 0.0 { 65504.0 } else { f64::INFINITY };
+    value.clamp(-most, most)
+}
+
 fn axis_of(call: &Call, ndim: usize) -> usize {
     crate::reference::index(call.int("axis").unwrap_or(-1), ndim)
 }
@@ -138,6 +144,7 @@ struct Pair {
     unit: [Vec<f64>; 2],
     length: [f64; 2],
     long: [bool; 2],
+    own: [f64; 2],
     cosine: Sum,
 }
 
@@ -155,7 +162,7 @@ fn pairs(call: &Call) -> (Vec<usize>, usize, Vec<Pair>) {
         let unit = [0, 1].map(|i| both[i].iter().map(|x| x / length[i]).collect::<Vec<f64>>());
         let mut cosine = Sum::default();
         (0..at.len()).for_each(|k| cosine.add(unit[0][k] * unit[1][k]));
-        Pair { at, unit, length, long, cosine }
+        Pair { at, unit, length, long, own, cosine }
     };
     let all = vectors(&full, axis).into_iter().map(one).collect();
     (full, axis, all)
@@ -289,7 +296,7 @@ fn backward(call: &Call, grads: &[Array], _: &[Array]) -> Vec<Option<Expected>> 
                 for (k, &place) in places.iter().enumerate() {
                     let h = pulled(k);
                     let (value, size) = if own < eps {
-                        (h, 0.0)
+                        (capped(h, own, g.dtype), 0.0)
                     } else {
                         (h - slopes[k] * along.value(), slopes[k].abs() * along.size)
                     };
@@ -309,6 +316,7 @@ fn backward(call: &Call, grads: &[Array], _: &[Array]) -> Vec<Option<Expected>> 
                         let slope = g / pair.length[by];
                         let value = slope * (other - pair.cosine.value() * back);
                         let size = slope.abs() * (other.abs() + pair.cosine.size * back.abs());
+                        let value = capped(value, pair.own[by], grads[0].dtype);
                         let place = ravel_broadcast(index, &call.inputs[by].shape);
                         found[by][place].add(value, off * size);
                     }

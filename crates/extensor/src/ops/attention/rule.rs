@@ -180,6 +180,8 @@ impl Weights {
         }
         let seen = match op.seen(inputs, sizes)? {
             Some(seen) => {
+                // One number stands for all keys.
+                let seen = if seen.ndim() == 0 { ops::expand_dims(&seen, 0)? } else { seen };
                 let any = ops::any(&seen, over(-1).keepdims(true))?;
                 // Where all is hidden scores are equal, so that nothing is divided by 0.
                 let low = Tensor::scalar_of(f64::NEG_INFINITY, dtype)?;
