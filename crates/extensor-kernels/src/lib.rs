@@ -12,6 +12,7 @@ pub mod cast;
 pub mod combine;
 pub mod conv;
 pub mod copy;
+pub mod distance;
 pub mod fused;
 pub mod gemm;
 pub mod index;

@@ -10,9 +10,9 @@ use crate::rows::Row;
 use crate::stream::{PIECE, Sink, ask_ahead};
 
 /// How many numbers are added side by side.
-const LANES: usize = 32;
+pub(crate) const LANES: usize = 32;
 /// How many numbers are added before the sum of all blocks is touched.
-const BLOCK: usize = 1024;
+pub(crate) const BLOCK: usize = 1024;
 
 /// `y = e^(x − m)/Σ e^(x − m)` for the largest `m` of a row; NaN where that is infinite.
 pub struct Softmax;
@@ -25,7 +25,7 @@ pub struct LogSoftmaxGradient;
 
 /// The sum of the lanes, in pairs.
 #[inline(always)]
-fn fold<W: Real>(lanes: [W; LANES]) -> W {
+pub(crate) fn fold<W: Real>(lanes: [W; LANES]) -> W {
     // The compiler must not see how the lanes are joined: it would arrange the loop that fills them
     // for that, in narrow vectors.
     let mut lanes = std::hint::black_box(lanes);
@@ -43,25 +43,31 @@ fn fold<W: Real>(lanes: [W; LANES]) -> W {
 
 /// A sum that keeps what each addition rounds off.
 #[derive(Clone, Copy)]
-struct Total<W> {
+pub(crate) struct Total<W> {
     sum: W,
     lost: W,
 }
 
 impl<W: Real + Native> Total<W> {
-    const NOTHING: Self = Total { sum: W::ZERO, lost: W::ZERO };
+    pub(crate) const NOTHING: Self = Total { sum: W::ZERO, lost: W::ZERO };
 
     #[inline(always)]
-    fn add(&mut self, x: W) {
+    pub(crate) fn add(&mut self, x: W) {
         let sum = self.sum + x;
         let part = sum - self.sum;
         self.lost = self.lost + ((self.sum - (sum - part)) + (x - part));
         self.sum = sum;
     }
 
+    /// What it is, or this, if that is larger; NaN if either is.
+    #[inline(always)]
+    pub(crate) fn largest(&mut self, x: W) {
+        self.sum = self.sum.maximum(x);
+    }
+
     /// The sum. Where it is infinite, what was lost is not a number, and does not count.
     #[inline(always)]
-    fn value(self) -> W {
+    pub(crate) fn value(self) -> W {
         let both = self.sum + self.lost;
         W::select(self.sum.is_finite(), both, self.sum)
     }

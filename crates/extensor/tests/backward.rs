@@ -567,6 +567,25 @@ fn products(tried: &mut Tried) {
         |x| outer(&x[0], &x[1]),
         |g, _| Ok(pair(outer_backward(g, &a, &b)?)),
     );
+    let (rows, others) = (normal(5, &[2, 5, 3]), normal(6, &[4, 3]));
+    let all = [rows.clone(), others.clone()];
+    for p in [2.0, 1.0, 3.0, f64::INFINITY] {
+        let options = CdistOptions::new().p(p);
+        let distances = cdist(&rows, &others, options).unwrap();
+        tried.compare(
+            "cdist",
+            &all,
+            |x| cdist(&x[0], &x[1], options),
+            |g, _| Ok(pair(cdist_backward(g, &rows, &others, &distances, options)?)),
+        );
+    }
+    let (others, options) = (normal(6, &[5, 3]), CosineSimilarityOptions::new().axis(1));
+    tried.compare(
+        "cosine_similarity",
+        &[rows.clone(), others.clone()],
+        |x| cosine_similarity(&x[0], &x[1], options),
+        |g, _| Ok(pair(cosine_similarity_backward(g, &rows, &others, options)?)),
+    );
     let [q, k, v] = [(1, [2, 5, 3]), (2, [2, 4, 3]), (3, [2, 4, 6])].map(|(s, d)| normal(s, &d));
     let all = [q.clone(), k.clone(), v.clone()];
     let (output, sums) = scaled_dot_product_attention_with_logsumexp(
@@ -586,13 +605,28 @@ fn products(tried: &mut Tried) {
     };
     tried.compare("scaled_dot_product_attention", &all, attend, |g, _| {
         let (inputs, outputs) = ([&q, &k, &v], [&output, &sums]);
-        let found = scaled_dot_product_attention_backward(
+        let (dq, dk, dv, _) = scaled_dot_product_attention_backward(
             g,
             inputs,
             outputs,
             AttentionOptions::new().causal(true).scale(0.4),
         )?;
-        Ok(triple(found))
+        Ok(vec![dq, dk, dv])
+    });
+    let added = normal(7, &[5, 4]);
+    let all = [q.clone(), k.clone(), v.clone(), added.clone()];
+    fn dropping(mask: &Tensor) -> AttentionOptions<'_> {
+        AttentionOptions::new().mask(mask).dropout(0.4).key(Key::new(8))
+    }
+    let (output, sums) =
+        scaled_dot_product_attention_with_logsumexp(&q, &k, &v, dropping(&added)).unwrap();
+    let attend =
+        |x: &Vec<Tensor>| scaled_dot_product_attention(&x[0], &x[1], &x[2], dropping(&x[3]));
+    tried.compare("scaled_dot_product_attention", &all, attend, |g, _| {
+        let (inputs, outputs) = ([&q, &k, &v], [&output, &sums]);
+        let (dq, dk, dv, dmask) =
+            scaled_dot_product_attention_backward(g, inputs, outputs, dropping(&added))?;
+        Ok(vec![dq, dk, dv, dmask.unwrap()])
     });
     let (x, weight, bias) = (normal(1, &[2, 4, 7]), normal(2, &[6, 2, 3]), normal(3, &[6]));
     let all = [x.clone(), weight.clone(), bias.clone()];
@@ -842,6 +876,16 @@ fn norms(tried: &mut Tried) {
     tried.compare("layer_norm", &all, f, |g, _| {
         Ok(triple(layer_norm_backward(g, &x, Some(&gamma), &[3, 2], 1e-3)?))
     });
+    let rows = normal(4, &[3, 4]);
+    for p in [2.0, 1.0, 3.0, f64::INFINITY] {
+        let options = NormalizeOptions::new().p(p).axis(0);
+        tried.compare(
+            "normalize",
+            std::slice::from_ref(&rows),
+            |x| normalize(&x[0], options),
+            |g, _| Ok(vec![normalize_backward(g, &rows, options)?]),
+        );
+    }
     let f = |x: &Vec<Tensor>| rms_norm(&x[0], Some(&x[1]), &[3, 2], 1e-3);
     tried.compare("rms_norm", &all[..2], f, |g, _| {
         let (dx, dgamma) = rms_norm_backward(g, &x, Some(&gamma), &[3, 2], 1e-3)?;

@@ -4,6 +4,7 @@ use extensor::ops::catalogue::CATALOGUE;
 use extensor::ops::record::{Kind, Record};
 use extensor::ops::{AttentionOptions, BatchNormOptions, ConvOptions, CrossEntropyOptions};
 use extensor::ops::{BinaryCrossEntropyOptions, GaussianNllOptions, KlDivergenceOptions};
+use extensor::ops::{CdistOptions, CosineSimilarityOptions, NormalizeOptions};
 use extensor::ops::{Conv3dOptions, InterpolateOptions, Pool3dOptions};
 use extensor::ops::{DiagonalOptions, FocalOptions, HuberOptions, PoolOptions, SmoothL1Options};
 use extensor::ops::{
@@ -57,6 +58,9 @@ fn options(of: &str) -> Vec<String> {
         ("NllOptions", &NllOptions::new()),
         ("MarginRankingOptions", &MarginRankingOptions::new()),
         ("PoissonNllOptions", &PoissonNllOptions::new()),
+        ("CdistOptions", &CdistOptions::new()),
+        ("CosineSimilarityOptions", &CosineSimilarityOptions::new()),
+        ("NormalizeOptions", &NormalizeOptions::new()),
         ("Conv3dOptions", &Conv3dOptions::new()),
         ("ConvOptions", &ConvOptions::new()),
         ("CrossEntropyOptions", &CrossEntropyOptions::new()),

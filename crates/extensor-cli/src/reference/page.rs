@@ -296,7 +296,7 @@ fn cost(record: &Record, cost: Option<&Cost>) -> String {
         let what = match record.name {
             "matmul" => " for matrices $[m, k]$ and $[k, n]$",
             "scaled_dot_product_attention" => {
-                " for each head, with $Q$ queries and $K$ keys of $d$ numbers; memory grows with $Q + K$"
+                " for each head, with $Q$ queries and $K$ keys of $d$ numbers; memory grows with $Q + K$, but with $Q \\cdot K$ where a mask is added or weights are dropped"
             }
             _ => "",
         };

@@ -1,5 +1,7 @@
 """Losses, attention, embeddings."""
 
+import math
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -290,6 +292,54 @@ def attention_against_pytorch(d):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=m, enable_gqa=groups > 1)
 
     return Call(arrays, mine, theirs, words(groups=groups, masked=masked))
+
+
+@entry("attention_added", area=AREA)
+def attention_added(d):
+    """PyTorch's own function, with a mask of numbers that are added to the scores."""
+    n, heads, width = d.whole(1, 2), d.whole(1, 2), d.whole(1, 4)
+    queries, keys = d.whole(1, 4), d.whole(1, 4)
+    arrays = [d.normal(n, heads, queries, width), d.normal(n, heads, keys, width), d.normal(n, heads, keys, width)]
+    full = (n, heads, queries, keys)
+    added = d.normal(*d.pick(full, full[1:], full[2:], (1, 1, queries, keys), (n, 1, 1, keys)))
+    scale = d.pick(None, None, d.number(0.2, 1.5))
+    call = ours("scaled_dot_product_attention")
+    mine = lambda q, k, v, m: call(q, k, v, mask=m, scale=scale)  # noqa: E731
+    theirs = lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=scale)  # noqa: E731
+    return Call([*arrays, added], mine, theirs, words(mask=added.shape, scale=scale))
+
+
+@entry("normalize", area=AREA)
+def normalize(d):
+    shape = d.shape(1, 3)
+    axis, p = d.axis(len(shape)), d.pick(2.0, 2.0, 1.0, 3.0, math.inf)
+    eps = d.pick(1e-12, 1e-12, 0.5)
+    x = d.apart(*shape, gap=0.15) + 0.07
+    mine = lambda x: ours("normalize")(x, p=p, axis=axis, eps=eps)  # noqa: E731
+    return Call([x], mine, lambda x: F.normalize(x, p, axis, eps), words(p=p, axis=axis, eps=eps))
+
+
+@entry("cosine_similarity", area=AREA)
+def cosine_similarity(d):
+    a, b = d.broadcast(2, 1)
+    axis, eps = d.axis(max(len(a), len(b))), d.pick(1e-8, 1e-8, 0.5)
+    mine = lambda a, b: ours("cosine_similarity")(a, b, axis=axis, eps=eps)  # noqa: E731
+    theirs = lambda a, b: F.cosine_similarity(a, b, axis, eps)  # noqa: E731
+    return Call([d.signed(0.2, 3, *a), d.signed(0.2, 3, *b)], mine, theirs, words(axis=axis, eps=eps))
+
+
+@entry("cdist", area=AREA)
+def cdist(d):
+    a, b = d.broadcast(2, 0, 2)
+    n, m, width = d.whole(1, 4), d.whole(1, 4), d.whole(1, 4)
+    p = d.pick(2.0, 2.0, 1.0, 3.0, math.inf)
+    count = math.prod(a) * n + math.prod(b) * m
+    # Numbers of which no two are alike.
+    every = d.apart(count, width, gap=0.12)
+    arrays = every[: math.prod(a) * n].reshape(*a, n, width), every[math.prod(a) * n :].reshape(*b, m, width)
+    mine = lambda a, b: ours("cdist")(a, b, p=p)  # noqa: E731
+    theirs = lambda a, b: torch.cdist(a, b, p)  # noqa: E731
+    return Call(list(arrays), mine, theirs, words(p=p), differences=True)
 
 
 @entry("embedding", area=AREA)

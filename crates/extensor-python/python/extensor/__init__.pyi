@@ -232,6 +232,8 @@ from .ops import broadcast_to_backward as broadcast_to_backward
 from .ops import cast_backward as cast_backward
 from .ops import cbrt as cbrt
 from .ops import cbrt_backward as cbrt_backward
+from .ops import cdist as cdist
+from .ops import cdist_backward as cdist_backward
 from .ops import ceil as ceil
 from .ops import ceil_backward as ceil_backward
 from .ops import celu as celu
@@ -258,6 +260,8 @@ from .ops import cos as cos
 from .ops import cos_backward as cos_backward
 from .ops import cosh as cosh
 from .ops import cosh_backward as cosh_backward
+from .ops import cosine_similarity as cosine_similarity
+from .ops import cosine_similarity_backward as cosine_similarity_backward
 from .ops import cross_entropy as cross_entropy
 from .ops import cross_entropy_backward as cross_entropy_backward
 from .ops import cummax as cummax
@@ -441,6 +445,8 @@ from .ops import nll_loss as nll_loss
 from .ops import nll_loss_backward as nll_loss_backward
 from .ops import norm as norm
 from .ops import norm_backward as norm_backward
+from .ops import normalize as normalize
+from .ops import normalize_backward as normalize_backward
 from .ops import not_equal as not_equal
 from .ops import one_hot as one_hot
 from .ops import outer as outer

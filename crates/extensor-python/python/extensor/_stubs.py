@@ -38,7 +38,7 @@ TYPES = {
     "alpha": "float", "approximate": 'bool | Literal["none", "tanh"]', "axes": "Sequence[int] | None", "axis": "int",
     "axis1": "int", "axis2": "int",
     "beta": "float", "causal": "bool", "ddof": "int", "delta": "float", "descending": "bool", "dilation": PAIR,
-    "dtype": "DTypeLike", "end_axis": "int", "eps": "float", "equation": "str", "gamma": "float", "grad_outputs": "Sequence[Tensor]",
+    "dropout": "float", "dtype": "DTypeLike", "end_axis": "int", "eps": "float", "equation": "str", "gamma": "float", "grad_outputs": "Sequence[Tensor]",
     "groups": "int", "include_self": "bool", "input_dtype": "DTypeLike", "k": "int", "keepdims": "bool", "kernel_size": PAIR,
     "key": "Key | int", "label_smoothing": "float", "largest": "bool", "max": "float | None", "min": "float | None",
     "momentum": "float", "normalized_shape": "int | Sequence[int]", "num_classes": "int", "num_groups": "int",

@@ -834,6 +834,18 @@ class _einsum_backward(BackwardOperation):
 
 einsum_backward: Final[_einsum_backward]
 
+class _cdist(Operation):
+    def __call__(self, a: Operand, b: Operand, p: float = 2.0) -> Tensor: ...
+
+cdist: Final[_cdist]
+
+class _cdist_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, a: ArrayLike, b: ArrayLike, output: ArrayLike, p: float = 2.0
+    ) -> tuple[Tensor, ...]: ...
+
+cdist_backward: Final[_cdist_backward]
+
 class _transpose(Operation):
     def __call__(self, x: Operand, axes: Sequence[int] | None = None) -> Tensor: ...
 
@@ -1097,6 +1109,18 @@ class _norm_backward(BackwardOperation):
     ) -> Tensor: ...
 
 norm_backward: Final[_norm_backward]
+
+class _cosine_similarity(Operation):
+    def __call__(self, a: Operand, b: Operand, axis: int = -1, eps: float = 1e-08) -> Tensor: ...
+
+cosine_similarity: Final[_cosine_similarity]
+
+class _cosine_similarity_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, a: ArrayLike, b: ArrayLike, axis: int = -1, eps: float = 1e-08
+    ) -> tuple[Tensor, ...]: ...
+
+cosine_similarity_backward: Final[_cosine_similarity_backward]
 
 class _cumsum(Operation):
     def __call__(self, x: Operand, axis: int) -> Tensor: ...
@@ -2075,16 +2099,28 @@ class _batch_norm2d_backward(BackwardOperation):
 
 batch_norm2d_backward: Final[_batch_norm2d_backward]
 
+class _normalize(Operation):
+    def __call__(self, x: Operand, p: float = 2.0, axis: int = -1, eps: float = 1e-12) -> Tensor: ...
+
+normalize: Final[_normalize]
+
+class _normalize_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, x: ArrayLike, p: float = 2.0, axis: int = -1, eps: float = 1e-12
+    ) -> Tensor: ...
+
+normalize_backward: Final[_normalize_backward]
+
 class _scaled_dot_product_attention(Operation):
     def __call__(
-        self, q: Operand, k: Operand, v: Operand, mask: Operand | None = None, causal: bool = False, scale: float | None = None
+        self, q: Operand, k: Operand, v: Operand, mask: Operand | None = None, causal: bool = False, scale: float | None = None, dropout: float = 0.0, key: Key | int | None = None
     ) -> Tensor: ...
 
 scaled_dot_product_attention: Final[_scaled_dot_product_attention]
 
 class _scaled_dot_product_attention_backward(BackwardOperation):
     def __call__(
-        self, grad_output: ArrayLike, q: ArrayLike, k: ArrayLike, v: ArrayLike, mask: ArrayLike | None = None, output: ArrayLike | None = None, logsumexp: ArrayLike | None = None, causal: bool = False, scale: float | None = None
+        self, grad_output: ArrayLike, q: ArrayLike, k: ArrayLike, v: ArrayLike, mask: ArrayLike | None = None, output: ArrayLike | None = None, logsumexp: ArrayLike | None = None, causal: bool = False, scale: float | None = None, dropout: float = 0.0, key: Key | int | None = None
     ) -> tuple[Tensor, ...]: ...
 
 scaled_dot_product_attention_backward: Final[_scaled_dot_product_attention_backward]

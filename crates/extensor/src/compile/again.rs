@@ -186,6 +186,7 @@ fn arithmetic(call: &Recorded) -> usize {
             let each = 2 * channels * y.kernel * x.kernel;
             (images * groups * filters * y.output * x.output).saturating_mul(each)
         }
+        Kind::Distance(_) => (3 * len(&call.inputs[0])).saturating_mul(last(&call.inputs[1], 1)),
         // Scores and their averages, in three products more for the gradients.
         Kind::Attention(_) => (4 * len(&call.inputs[0])).saturating_mul(last(&call.inputs[1], 2)),
         Kind::AttentionGradient(_) => {

@@ -147,6 +147,7 @@ pub(super) fn what(kind: &Kind<'_>) -> String {
         Kind::NormalizeGradient(x) => format!("{x:?}"),
         Kind::BatchNormalize(x) => format!("{x:?}"),
         Kind::BatchNormalizeGradient(x) => format!("{x:?}"),
+        Kind::Distance(x) => format!("{x:?}"),
         Kind::Attention(x) => format!("{x:?}"),
         Kind::AttentionGradient(x) => format!("{x:?}"),
         Kind::ClassLosses(x) => format!("{x:?}"),

@@ -13,6 +13,7 @@ pub(crate) mod choose;
 pub(crate) mod classes;
 pub(crate) mod convolve;
 pub(crate) mod copy;
+pub(crate) mod distance;
 pub(crate) mod fused;
 pub(crate) mod index;
 pub(crate) mod linalg;
@@ -94,6 +95,8 @@ pub(crate) enum Kind<'a> {
     BatchNormalize(&'a normalize::BatchNormalize),
     /// Its gradients.
     BatchNormalizeGradient(&'a normalize::BatchNormalizeGradient),
+    /// Distances between rows, and their gradients.
+    Distance(&'a distance::Distance),
     /// Attention.
     Attention(&'a attention::Attention),
     /// Its gradients.

@@ -9,9 +9,9 @@ use crate::{DType, Error, Key, Result, Tensor, Tree, ops};
 /// Attention with several heads: queries, keys and values are projected, cut into heads, averaged by
 /// [`scaled_dot_product_attention`](crate::ops::scaled_dot_product_attention) and projected again.
 ///
-/// Inputs are `[batch, length, size]`. The parameters are named, shaped and begun as PyTorch's; the
-/// mask is the operation's: `true` where a query may look at a key (PyTorch's layer has it the other
-/// way round).
+/// Inputs are `[batch, length, size]`. The parameters are named, shaped and begun as PyTorch's; masks and
+/// dropout are the operation's: a mask of bools is `true` where a query may look at a key (PyTorch's layer has
+/// it the other way round), one of floats is added to the scores.
 ///
 /// ```
 /// use extensor::{DType, Key, nn::MultiHeadAttention, ops::AttentionOptions};
@@ -65,8 +65,8 @@ impl MultiHeadAttention {
     }
 
     /// Attention of `query`, `[batch, T, size]`, to `key` and `value`, `[batch, S, size]`, where the
-    /// `mask` of the options, broadcast to `[batch, heads, T, S]`, is true, and with `causal` up to
-    /// the query's own position.
+    /// `mask` of the options, broadcast to `[batch, heads, T, S]`, is true, or with it added if it is of floats, and
+    /// with `causal` up to the query's own position. `dropout` and its `key` are for training.
     #[track_caller]
     pub fn attend(
         &self,

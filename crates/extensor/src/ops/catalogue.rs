@@ -125,6 +125,7 @@ catalogue! {
     matrix::vectors::Outer::RECORD,
     matrix::linear::Linear::RECORD,
     matrix::einsum::Einsum::RECORD,
+    matrix::distances::Cdist::RECORD,
     shape::views::Transpose::RECORD,
     // linalg
     linalg::cholesky::Cholesky::RECORD,
@@ -150,6 +151,7 @@ catalogue! {
     reduction::spread::Std::RECORD,
     reduction::spread::LogSumExp::RECORD,
     reduction::spread::Norm::RECORD,
+    reduction::similarity::Cosine::RECORD,
     reduction::scan::Cumsum::RECORD,
     reduction::running::Cumprod::RECORD,
     reduction::log_running::LogCumsumExp::RECORD,
@@ -247,6 +249,7 @@ catalogue! {
     normalization::group::GroupNorm::RECORD,
     normalization::group::InstanceNorm::RECORD,
     normalization::batch::BatchNorm2d::RECORD,
+    normalization::unit::Unit::RECORD,
     // attention
     attention::rule::Attention::RECORD,
     // dropout

@@ -333,6 +333,14 @@ impl Params {
         }
     }
 
+    /// A key, or nothing.
+    pub fn optional_key(&self, op: &'static str, name: &'static str) -> Result<Option<Key>> {
+        match self.get(name) {
+            Value::None => Ok(None),
+            _ => self.key(op, name).map(Some),
+        }
+    }
+
     /// A dtype by its name.
     pub fn dtype(&self, op: &'static str, name: &'static str) -> Result<DType> {
         let found = match self.get(name) {

@@ -2,6 +2,7 @@
 
 use crate::array::*;
 use crate::draw::Draw;
+use crate::dropout::random;
 use crate::reference::{Call, Reference};
 use extensor::DType;
 use extensor::ops::params::Params;
@@ -55,9 +56,22 @@ fn draw(draw: &mut Draw, _: &'static str) -> (Vec<Array>, Params) {
     if draw.chance(2) {
         let full = shape([queries, keys]);
         let mask = draw.partner(&full);
-        inputs.push(draw.array(&mask, DType::Bool, [0.0, 1.0]));
+        if draw.chance(2) {
+            let own = if draw.chance(3) { one } else { other };
+            let mut added = draw.array(&mask, own, [-2.0, 2.0]);
+            if draw.chance(2) {
+                draw.sprinkle(&mut added, &[f64::NEG_INFINITY, 0.0]);
+            }
+            inputs.push(added);
+        } else {
+            inputs.push(draw.array(&mask, DType::Bool, [0.0, 1.0]));
+        }
     }
     let mut params = Params::new();
+    if draw.chance(4) {
+        let key = draw.between(i64::MIN / 4, i64::MAX / 4);
+        params = params.with("dropout", draw.pick(&[0.1, 0.5, 0.9])).with("key", key);
+    }
     if draw.chance(2) {
         params = params.with("causal", draw.chance(2));
     }
@@ -71,6 +85,8 @@ fn draw(draw: &mut Draw, _: &'static str) -> (Vec<Array>, Params) {
 struct Head {
     /// `weights[i][j]`, 0 where key `j` is hidden.
     weights: Vec<Vec<f64>>,
+    /// What a weight is multiplied by: 0 where it is dropped.
+    kept: Vec<Vec<f64>>,
     logs: Vec<f64>,
     /// How far a right computation of a query's weights may be off, relative to them.
     off: Vec<f64>,
@@ -107,21 +123,48 @@ fn serving(call: &Call, input: usize) -> Vec<usize> {
     indices(&outer).map(one).collect()
 }
 
+/// Whether the mask is added to the scores.
+fn is_added(call: &Call) -> bool {
+    call.inputs.get(3).is_some_and(|mask| mask.dtype.is_float())
+}
+
+/// The dtype of the result.
+fn result_dtype(call: &Call) -> DType {
+    call.promoted(0..if is_added(call) { 4 } else { 3 })
+}
+
 fn heads(call: &Call, dtype: DType) -> Vec<Head> {
     let Sizes { outer, queries, keys, width, scale, .. } = sizes(call);
     let (q, k) = (call.inputs[0].floats(), call.inputs[1].floats());
     let unit = working(dtype).epsilon() / 2.0;
     let seen = |batch: &[usize], i: usize, j: usize| {
         let index = [batch, &[i, j]].concat();
-        let shown = call
-            .inputs
-            .get(3)
-            .is_none_or(|mask| mask.integers()[ravel_broadcast(&index, &mask.shape)] != 0);
+        let shown = call.inputs.get(3).is_none_or(|mask| {
+            let at = ravel_broadcast(&index, &mask.shape);
+            if is_added(call) {
+                mask.floats()[at] != f64::NEG_INFINITY
+            } else {
+                mask.integers()[at] != 0
+            }
+        });
         shown && !(call.flag("causal") && j > i)
+    };
+    let added = |batch: &[usize], i: usize, j: usize| {
+        let index = [batch, &[i, j]].concat();
+        let mask = &call.inputs[3];
+        mask.floats()[ravel_broadcast(&index, &mask.shape)]
+    };
+    let (share, key) = (call.float("dropout").unwrap_or(0.0), call.int("key").unwrap_or(0) as u64);
+    let factor = |h: usize, i: usize, j: usize| {
+        let word = (h * queries + i) * keys + j;
+        let kept = share == 0.0 || f64::from(random(key, word)) >= (share * 4294967296.0).round();
+        if kept { 1.0 / (1.0 - share) } else { 0.0 }
     };
     let (mut found, key_heads) = (Vec::new(), serving(call, 1));
     for (h, batch) in indices(&outer).enumerate() {
         let (mut weights, mut logs, mut off) = (Vec::new(), Vec::new(), Vec::new());
+        let kept = |i: usize| (0..keys).map(|j| factor(h, i, j)).collect();
+        let kept = (0..queries).map(kept).collect();
         for i in 0..queries {
             let mut scores = vec![f64::NEG_INFINITY; keys];
             let mut rounding: f64 = 0.0;
@@ -132,7 +175,13 @@ fn heads(call: &Call, dtype: DType) -> Vec<Head> {
                     sum.add_product(a * scale, k[(key_heads[h] * keys + j) * width + c]);
                 }
                 *score = sum.value();
-                rounding = rounding.max((width as f64 + 4.0) * unit * sum.size);
+                let mut own = (width as f64 + 4.0) * unit * sum.size;
+                if is_added(call) {
+                    let added = added(&batch, i, j);
+                    own += unit * (score.abs() + added.abs());
+                    *score += added;
+                }
+                rounding = rounding.max(own);
             }
             let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let least = scores.iter().copied().filter(|s| s.is_finite()).fold(most, f64::min);
@@ -145,14 +194,14 @@ fn heads(call: &Call, dtype: DType) -> Vec<Head> {
             let span = if most.is_finite() { most - least } else { 0.0 };
             off.push(2.0 * rounding + (span + 24.0 + 12.0 * blocks) * unit);
         }
-        found.push(Head { weights, logs, off });
+        found.push(Head { weights, kept, logs, off });
     }
     found
 }
 
 fn forward(call: &Call) -> Vec<Expected> {
     let Sizes { outer, queries, keys, value_width, .. } = sizes(call);
-    let dtype = call.promoted(0..3);
+    let dtype = result_dtype(call);
     let work = working(dtype);
     let unit = work.epsilon() / 2.0;
     let (v, value_heads) = (call.inputs[2].floats(), serving(call, 2));
@@ -162,6 +211,7 @@ fn forward(call: &Call) -> Vec<Expected> {
             for c in 0..value_width {
                 let mut sum = Sum::default();
                 for (j, &w) in head.weights[i].iter().enumerate() {
+                    let w = w * head.kept[i][j];
                     sum.add_product(w, v[(value_heads[h] * keys + j) * value_width + c]);
                 }
                 let relative = 2.0 * head.off[i] + (keys as f64 + 8.0) * unit;
@@ -202,32 +252,55 @@ impl Terms {
 }
 
 fn backward(call: &Call, grads: &[Array], outputs: &[Array]) -> Vec<Option<Expected>> {
-    let Sizes { queries, keys, width, value_width, scale, .. } = sizes(call);
+    let Sizes { outer, queries, keys, width, value_width, scale } = sizes(call);
     let g_dtype = grads[0].dtype;
     let unit = working(g_dtype).epsilon() / 2.0;
     let [q, k, v] = [0, 1, 2].map(|i| call.inputs[i].floats());
     let (g, y) = (grads[0].floats(), outputs[0].floats());
     let (key_heads, value_heads) = (serving(call, 1), serving(call, 2));
-    let mut found = [0, 1, 2].map(|i| vec![Terms::default(); call.inputs[i].len()]);
+    let fused = !is_added(call) && call.float("dropout").unwrap_or(0.0) == 0.0;
+    let inputs = if is_added(call) { 4 } else { 3 };
+    let mut found: Vec<Vec<Terms>> =
+        call.inputs[..inputs].iter().map(|x| vec![Terms::default(); x.len()]).collect();
+    let batches: Vec<Vec<usize>> = indices(&outer).collect();
     for (h, head) in heads(call, g_dtype).iter().enumerate() {
         for i in 0..queries {
             let at = (h * queries + i) * value_width;
             let row = &g[at..at + value_width];
             // The average of the gradients of the weights, from the result as it was rounded.
             let mut mean = Sum::default();
-            (0..value_width).for_each(|c| mean.add_product(row[c], y[at + c]));
+            if fused {
+                (0..value_width).for_each(|c| mean.add_product(row[c], y[at + c]));
+            } else {
+                for (j, &w) in head.weights[i].iter().enumerate() {
+                    let value = (value_heads[h] * keys + j) * value_width;
+                    for c in 0..value_width {
+                        mean.add_product(w * head.kept[i][j] * row[c], v[value + c]);
+                    }
+                }
+            }
+            let shaken =
+                if fused { 0.0 } else { 3.0 * head.off[i] + (keys + value_width) as f64 * unit };
             let log = head.logs[i];
             let relative = 2.0 * head.off[i]
                 + 8.0 * unit * (1.0 + if log.is_finite() { log.abs() } else { 0.0 });
             for (j, &w) in head.weights[i].iter().enumerate() {
                 let value = (value_heads[h] * keys + j) * value_width;
                 let mut pull = Sum::default();
+                let kept = head.kept[i][j];
                 for c in 0..value_width {
-                    pull.add_product(row[c], v[value + c]);
-                    found[2][value + c].add(w, row[c], w * relative);
+                    pull.add_product(row[c] * kept, v[value + c]);
+                    found[2][value + c].add(w * kept, row[c], w * kept * relative);
                 }
                 let apart = pull.value() - mean.value();
-                let off = (value_width as f64 + 4.0) * unit * pull.size + 4.0 * unit * mean.size;
+                let off = (value_width as f64 + 4.0) * unit * pull.size
+                    + (4.0 * unit + shaken) * mean.size;
+                if inputs == 4 {
+                    let index = [&batches[h][..], &[i, j]].concat();
+                    let place = ravel_broadcast(&index, &call.inputs[3].shape);
+                    let own = w * (apart.abs() * (relative + 8.0 * unit) + off);
+                    found[3][place].add(w * apart, 1.0, own);
+                }
                 let (slope, key) = (w * apart * scale, (key_heads[h] * keys + j) * width);
                 let off = w * scale.abs() * (apart.abs() * (relative + 8.0 * unit) + off);
                 for c in 0..width {

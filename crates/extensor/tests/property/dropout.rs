@@ -28,7 +28,7 @@ fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
 }
 
 /// Word number `word` of the stream.
-fn random(key: u64, word: usize) -> u32 {
+pub fn random(key: u64, word: usize) -> u32 {
     let counter = (word / 4) as u64;
     let mut c = [counter as u32, (counter >> 32) as u32, 0, 0];
     let mut k = [key as u32, (key >> 32) as u32];

@@ -11,6 +11,7 @@ mod bits;
 mod case;
 mod classes;
 mod convolution;
+mod distances;
 mod draw;
 mod dropout;
 mod einsum;

@@ -5,7 +5,9 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
 use crate::special;
-use crate::{activation, attention, bits, convolution, dropout, einsum, loss, normalization};
+use crate::{
+    activation, attention, bits, convolution, distances, dropout, einsum, loss, normalization,
+};
 use crate::{linalg, matrix, meeting, movement, pooling, reduction, resizing, selecting, sorting};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
@@ -112,6 +114,7 @@ static FAMILIES: &[Reference] = &[
     normalization::REFERENCE,
     attention::REFERENCE,
     dropout::REFERENCE,
+    distances::REFERENCE,
     loss::REFERENCE,
     linalg::REFERENCE,
 ];

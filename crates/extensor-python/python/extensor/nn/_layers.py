@@ -254,8 +254,9 @@ class MultiHeadAttention(Module):
     """Attention with several heads: queries, keys and values are projected, cut into heads,
     averaged by `ops.scaled_dot_product_attention` and projected again.
 
-    Inputs are `[batch, length, size]`. `layer(x)` is self-attention; `layer.attend` takes queries,
-    keys and values of their own, and a mask that is true where a query may look at a key.
+    Inputs are `[batch, length, size]`. `layer(x)` is self-attention, in which training drops the share
+    `dropout` of the weights; `layer.attend` takes queries, keys and values of their own, and a mask: of
+    bools, true where a query may look at a key, or of floats, which are added to the scores.
 
     >>> import extensor as ex
     >>> from extensor import nn
@@ -274,15 +275,21 @@ class MultiHeadAttention(Module):
         self.out_proj = Linear.of(weight=out[0], bias=out[1])
         self.heads = heads
 
-    def __call__(self, x: Tensor, mode: Mode = INFERENCE, *, causal: bool = False) -> Tensor:
-        return self.attend(x, x, x, causal=causal)
+    def __call__(
+        self, x: Tensor, mode: Mode = INFERENCE, *, causal: bool = False, dropout: float = 0.0
+    ) -> Tensor:
+        if isinstance(mode, Inference) or dropout == 0:
+            return self.attend(x, x, x, causal=causal)
+        return self.attend(x, x, x, causal=causal, dropout=dropout, dropout_key=mode.key)
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False
-    ) -> Tensor:
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False,
+        *, dropout: float = 0.0, dropout_key: Key | None = None,
+    ) -> Tensor:  # fmt: skip
         """Attention of `query`, `[batch, T, size]`, to `key` and `value`, `[batch, S, size]`, where
-        `mask`, broadcast to `[batch, heads, T, S]`, is true, and with `causal` up to the query's
-        own position."""
+        `mask`, broadcast to `[batch, heads, T, S]`, is true, or with it added to the scores if it is of
+        floats, and with `causal` up to the query's own position. Of the weights the share `dropout` is
+        dropped, by `dropout_key`."""
         size = self.in_proj_weight.shape[-1]
         for name, x in (("query", query), ("key", key), ("value", value)):
             if len(x.shape) != 3 or x.shape[2] != size:
@@ -301,7 +308,8 @@ class MultiHeadAttention(Module):
                     bias = ops.slice(bias, 0, i * size, (i + 1) * size)
                 found.append(ops.linear(x, weight, bias))
         q, k, v = (self._cut(x) for x in found)
-        seen = ops.scaled_dot_product_attention(q, k, v, mask, causal)
+        dropped = {"dropout": dropout, "key": dropout_key} if dropout else {}
+        seen = ops.scaled_dot_product_attention(q, k, v, mask, causal, **dropped)
         return self.out_proj(ops.reshape(ops.transpose(seen, (0, 2, 1, 3)), query.shape))
 
     def _cut(self, x: Tensor) -> Tensor:

@@ -5,21 +5,27 @@ mod samples;
 
 use crate::ops::operation::{Operation, apply, backward};
 use crate::ops::options::options;
-use crate::{Error, Result, Tensor};
+use crate::{DType, Error, Key, Result, Tensor};
 use extensor_derive::method;
 use rule::Attention;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 options! {
     /// Which keys a query of [`scaled_dot_product_attention`] attends to, and how.
     pub struct AttentionOptions<'a> {
-        /// Of dtype bool and broadcast to `[…, T, S]`: true where a query may attend to a key.
+        /// Broadcast to `[…, T, S]`. Of dtype bool: true where a query may attend to a key. Of a float dtype: added
+        /// to the scores, and differentiated; −∞ where a query may not.
         mask: Option<&'a Tensor> = None,
         /// Whether query `i` attends to the keys `0..=i` alone, counted from the first also where `T`
         /// and `S` differ.
         causal: bool = false,
         /// What likeness is multiplied by: `1/√d` unless given.
         scale: Option<f64> = None,
+        /// With what probability each weight is dropped, in [0, 1); the others are scaled by one over the rest, as
+        /// [`dropout`](crate::ops::dropout()) does.
+        dropout: f64 = 0.0,
+        /// What decides which are dropped: needed if any are. The same key drops the same.
+        key: Option<Key> = None,
     }
 }
 
@@ -33,11 +39,16 @@ const OP: &str = "scaled_dot_product_attention";
 /// nothing is 0. Of `k` and `v` one may serve all batches or heads, with an axis of size 1, and each of their heads several
 /// of `q`, if their number divides that of `q`: grouped queries.
 ///
-/// The weights are never stored: memory grows with `T` and `S`, not with their product.
+/// A mask of floats is added to the scores, and has a gradient; −∞ hides a key as `false` does. Dropout leaves out weights
+/// at random, by a key.
 ///
-/// Conventions: a mask is true where a query may attend to a key; causal: to the keys up to its own
-/// number, from the first on; a query that may attend to nothing gives 0, with gradient 0; k and v may have fewer
-/// heads than q, each for several that follow each other.
+/// The weights are never stored, memory grows with `T` and `S` and not with their product, but with a mask of floats or
+/// with dropout: then they are, and each step is taken by itself.
+///
+/// Conventions: a mask of bools is true where a query may attend to a key, one of floats is added to the scores; causal:
+/// to the keys up to its own number, from the first on; a query that may attend to nothing gives 0, with gradient 0; k and v
+/// may have fewer heads than q, each for several that follow each other; weights are stored with a mask of floats or dropout
+/// alone.
 ///
 /// ```
 /// use extensor::ops::AttentionOptions;
@@ -47,6 +58,11 @@ const OP: &str = "scaled_dot_product_attention";
 /// let options = AttentionOptions::new().causal(true).scale(0.0);
 /// let y = q.scaled_dot_product_attention(&q, &v, options)?;
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0]);
+/// // Added to the scores: the second query sees the second key three times as much as the first.
+/// let added = tensor([[0.0, f64::NEG_INFINITY], [0.0, 3f64.ln()]]);
+/// let options = AttentionOptions::new().mask(&added).scale(0.0);
+/// let y = q.scaled_dot_product_attention(&q, &v, options)?.to_vec::<f64>()?;
+/// assert!(y[0] == 1.0 && (y[1] - 2.5).abs() < 1e-15);
 /// # Ok::<(), extensor::Error>(())
 /// ```
 #[method]
@@ -72,19 +88,33 @@ pub fn scaled_dot_product_attention_with_logsumexp(
     v: &Tensor,
     options: AttentionOptions<'_>,
 ) -> Result<(Tensor, Tensor)> {
-    let AttentionOptions { mask, causal, scale } = options;
-    let op = Attention { causal, scale };
-    let mut outputs = match mask {
-        Some(mask) => apply(&op, &[q, k, v, mask])?,
-        None => apply(&op, &[q, k, v])?,
-    };
+    let op = Attention::of(&options);
+    let more = more(&options)?;
+    let inputs: SmallVec<[&Tensor; 5]> = [q, k, v].into_iter().chain(&more).collect();
+    let mut outputs = apply(&op, &inputs)?;
     let logsumexp = outputs.remove(1);
     Ok((outputs.remove(0), logsumexp))
 }
 
-/// The gradients of [`scaled_dot_product_attention`] for `q`, `k` and `v`, from them and from what
-/// [`scaled_dot_product_attention_with_logsumexp`] returned. The weights are computed again block
-/// by block; a query that may attend to nothing has, and gives, gradients of 0.
+/// The inputs after queries, keys and values: the mask, and the seed of a key of which each example of a batch has another,
+/// which is an input and not a parameter.
+fn more(options: &AttentionOptions<'_>) -> Result<SmallVec<[Tensor; 2]>> {
+    let mut more: SmallVec<[Tensor; 2]> = options.mask.cloned().into_iter().collect();
+    if let Some(key) = options.key.filter(|_| options.dropout > 0.0)
+        && let Some(seed) = key.mapped_seed()?
+    {
+        if more.is_empty() {
+            more.push(Tensor::constant(1.0, &[1, 1].into(), DType::Bool)?);
+        }
+        more.push(seed);
+    }
+    Ok(more)
+}
+
+/// The gradients of [`scaled_dot_product_attention`] for `q`, `k`, `v` and a mask of floats, if that is what is given, from them
+/// and from what [`scaled_dot_product_attention_with_logsumexp`] returned. The weights are computed again, block
+/// by block unless there is such a mask or dropout, which drops the same; a query that may attend to nothing has, and
+/// gives, gradients of 0.
 ///
 /// ```
 /// use extensor::ops::AttentionOptions;
@@ -94,7 +124,7 @@ pub fn scaled_dot_product_attention_with_logsumexp(
 /// let options = AttentionOptions::new().causal(true).scale(0.0);
 /// let (y, logsumexp) = q.scaled_dot_product_attention_with_logsumexp(&q, &v, options)?;
 /// let g = tensor([[1.0], [1.0]]);
-/// let (_, _, dv) = backward(&g, [&q, &q, &v], [&y, &logsumexp], options)?;
+/// let (_, _, dv, _) = backward(&g, [&q, &q, &v], [&y, &logsumexp], options)?;
 /// assert_eq!(dv.to_vec::<f64>()?, [1.5, 0.5]);
 /// # Ok::<(), extensor::Error>(())
 /// ```
@@ -105,11 +135,10 @@ pub fn scaled_dot_product_attention_backward(
     [q, k, v]: [&Tensor; 3],
     [output, logsumexp]: [&Tensor; 2],
     options: AttentionOptions<'_>,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let AttentionOptions { mask, causal, scale } = options;
-    let op = Attention { causal, scale };
-    let mut inputs: SmallVec<[&Tensor; 4]> = smallvec![q, k, v];
-    inputs.extend(mask);
+) -> Result<(Tensor, Tensor, Tensor, Option<Tensor>)> {
+    let op = Attention::of(&options);
+    let more = more(&options)?;
+    let inputs: SmallVec<[&Tensor; 5]> = [q, k, v].into_iter().chain(&more).collect();
     let name = "scaled_dot_product_attention_backward";
     let specs = op.infer(&inputs)?;
     for (argument, x, spec) in [("output", output, &specs[0]), ("logsumexp", logsumexp, &specs[1])]
@@ -123,12 +152,13 @@ pub fn scaled_dot_product_attention_backward(
             return Err(Error::DType { op: name, argument, expected, got });
         }
     }
-    let wanted = [true, true, true, false];
+    let added = options.mask.is_some_and(|mask| mask.dtype().is_float());
+    let wanted = [true, true, true, added, false];
     let outputs = [output, logsumexp];
     let grads = backward(&op, &[grad_output], &inputs, &outputs, &wanted[..inputs.len()])?;
     let mut grads = grads.into_iter().flatten();
     match (grads.next(), grads.next(), grads.next()) {
-        (Some(dq), Some(dk), Some(dv)) => Ok((dq, dk, dv)),
+        (Some(dq), Some(dk), Some(dv)) => Ok((dq, dk, dv, grads.next())),
         _ => Err(Error::NotDifferentiable {
             op: OP,
             argument: "an input".into(),

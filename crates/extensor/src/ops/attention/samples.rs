@@ -61,9 +61,48 @@ pub(super) fn samples(s: &mut Sampler) {
     s.add_noted([q, k, v, hidden], causal(false), "a query that may attend to nothing");
     let (q, k, v) = (s.normal(&[3, 2]), s.normal(&[0, 2]), s.normal(&[0, 3]));
     s.add_noted([q, k, v], causal(false), "nothing to attend to");
+    added(s);
     let (q, k) =
         (crate::tensor([[100.0, 0.0], [0.0, -90.0]]), crate::tensor([[9.0, 1.0], [8.0, 3.0]]));
     s.add_far([q, k, crate::tensor([[1.0], [2.0]])], causal(false), "large scores");
+}
+
+/// Masks that are added to the scores, and weights that are dropped.
+fn added(s: &mut Sampler) {
+    let causal = |causal: bool| Params::new().with("causal", causal);
+    let shapes: [&[usize]; 5] = [&[2, 2, 3, 4], &[2, 1, 3, 4], &[4], &[3, 4], &[2, 1, 1, 4]];
+    for (i, shape) in shapes.into_iter().enumerate() {
+        let (q, k, v) = (s.normal(&[2, 2, 3, 2]), s.normal(&[2, 2, 4, 2]), s.normal(&[2, 2, 4, 3]));
+        let mask = s.normal(shape);
+        s.add_noted([q, k, v, mask], causal(i % 2 == 1), "a mask that is added");
+    }
+    let (q, k, v) = (s.normal(&[2, 4, 3, 2]), s.normal(&[2, 2, 4, 2]), s.normal(&[1, 2, 4, 3]));
+    let mask = s.normal(&[4, 3, 4]);
+    s.add_noted([q, k, v, mask], causal(false).with("scale", 0.7), "added, with fewer heads");
+    let (q, k, v) = (s.normal(&[2, 3, 2]), s.normal(&[2, 4, 2]), s.normal(&[2, 4, 3]));
+    let low = crate::tensor([[0.3, -1e30, 0.0, -1e30]]);
+    s.add_far([q, k, v, low], causal(true), "added, and nearly hidden");
+    for (outer, [queries, keys]) in
+        [(&[2, 2][..], [3, 4]), (&[], [4, 3]), (&[2], [0, 3]), (&[2], [3, 0]), (&[0], [2, 2])]
+    {
+        let shape = |last: [usize; 2]| [outer, &last].concat();
+        for p in [0.3, 0.8] {
+            let (q, k) = (s.normal(&shape([queries, 2])), s.normal(&shape([keys, 2])));
+            let v = s.normal(&shape([keys, 3]));
+            let params = causal(p > 0.5).with("dropout", p).with("key", 7);
+            s.add_noted([q.clone(), k.clone(), v.clone()], params.clone(), "some dropped");
+            if outer.len() == 2 {
+                let (mask, added) = (with_first(s, &[queries, keys].into()), s.normal(&[keys]));
+                let inputs = [q.clone(), k.clone(), v.clone(), mask];
+                s.add_noted(inputs, params.clone(), "a mask, and some dropped");
+                s.add_noted([q, k, v, added], params, "added, and some dropped");
+            }
+        }
+    }
+    let (q, k, v) = (s.normal(&[2, 70, 9]), s.normal(&[2, 130, 9]), s.normal(&[2, 130, 5]));
+    let mask = s.normal(&[70, 130]);
+    let params = causal(false).with("dropout", 0.1).with("key", 3);
+    s.add_large([q, k, v, mask], params, "added, and some dropped, of many");
 }
 
 /// A mask in which every query may attend to the first key.
@@ -83,7 +122,8 @@ pub(super) fn errors(bad: &mut Bad) {
     let (vector, narrow) = (ones(&[4]), ones(&[2, 5, 3]));
     let (single, short) = (ones(&[5, 4]), ones(&[2, 4, 6]));
     let (whole, mask) = (bad.ones(&[2, 3, 4], DType::I64), bad.ones(&[3, 4], DType::Bool));
-    let (soft, heads, part) = (ones(&[3, 5]), ones(&[6, 3, 4]), ones(&[4, 5, 4]));
+    let whole_mask = bad.ones(&[3, 5], DType::I64);
+    let (soft, heads, part) = (ones(&[3, 4]), ones(&[6, 3, 4]), ones(&[4, 5, 4]));
     let none = Params::new;
     bad.add(
         [vector, k.clone(), v.clone()],
@@ -102,7 +142,13 @@ pub(super) fn errors(bad: &mut Bad) {
     let inputs = [q.clone(), k.clone(), v.clone(), mask];
     bad.add(inputs, none(), "mask has shape [3, 4], expected one that broadcasts to [2, 3, 5]");
     let inputs = [q.clone(), k.clone(), v.clone(), soft];
-    bad.add(inputs, none(), "mask has dtype f64, expected bool");
+    bad.add(inputs, none(), "mask has shape [3, 4], expected one that broadcasts to [2, 3, 5]");
+    let inputs = [q.clone(), k.clone(), v.clone(), whole_mask];
+    bad.add(inputs, none(), "mask has dtype i64, expected bool or a float type");
+    let inputs = [q.clone(), k.clone(), v.clone()];
+    let message = "dropout is 1.0, expected a number from 0 up to but without 1";
+    bad.add(inputs.clone(), none().with("dropout", 1.0).with("key", 1), message);
+    bad.add(inputs, none().with("dropout", 0.5), "key is None, expected a key, for dropout");
     let scale = none().with("scale", f64::INFINITY);
     bad.add([q, k, v], scale, "scale is inf, expected a finite number");
 }

@@ -81,6 +81,21 @@ pub fn dropout2d_backward(grad_output: &Tensor, mask: &Tensor, p: f64) -> Result
     backward_at(&CHANNELS, grad_output, mask, p)
 }
 
+/// What other operations drop of their own numbers, as [`dropout`] does with this key, or with the `seed` that stands for
+/// it; `examples` are the sizes of first axes whose elements are examples of a batch. It is linear, and drops the same
+/// whenever it is called.
+pub(super) fn dropped(
+    x: &Tensor,
+    p: f64,
+    key: Key,
+    examples: &[usize],
+    seed: Option<&Tensor>,
+) -> Result<Tensor> {
+    let op = Dropout { grain: &EACH, p, key, training: true, examples: examples.into() };
+    let inputs: SmallVec<[&Tensor; 2]> = std::iter::once(x).chain(seed).collect();
+    Ok(apply(&op, &inputs)?.swap_remove(0))
+}
+
 /// What is dropped together.
 #[derive(Debug)]
 struct Grain {

@@ -1,5 +1,6 @@
 //! Products of matrices and vectors.
 
+pub(super) mod distances;
 pub(super) mod einsum;
 pub(super) mod linear;
 pub(super) mod matmul;
@@ -7,6 +8,7 @@ mod product;
 pub(super) mod tensors;
 pub(super) mod vectors;
 
+pub use distances::*;
 pub use einsum::*;
 pub use linear::*;
 pub use matmul::*;

@@ -7,15 +7,17 @@
 pub(super) mod batch;
 pub(super) mod group;
 pub(super) mod layer;
+pub(in crate::ops) mod unit;
 
 pub use batch::*;
 pub use group::*;
 pub use layer::*;
+pub use unit::*;
 
 use crate::exec::normalize::{Groups, Normalize, NormalizeGradient};
 use crate::exec::{Kernel, launch};
 use crate::ops::Operation;
-use crate::ops::batching::{Batch, Batched};
+use crate::ops::batching::{Batch, Batched, shifted};
 use crate::ops::operation::apply_one;
 use crate::ops::operation::{Backward, Forward, Grads, Outputs, Spec, Specs, spec};
 use crate::ops::record::Parameter;
