@@ -7,7 +7,7 @@
 use crate::map::{Block, Formula, Formulas};
 use crate::math::{Float, TrigConstants};
 use crate::native::{Compute, Native};
-use crate::number::{Smooth, Lane, Real, functions};
+use crate::number::{Lane, Real, Smooth, functions};
 use crate::program::{Binary, Compare, Instruction, Narrow, Program, Unary};
 use crate::reduce::{Floats, Fold, Line, scaled_sums};
 use crate::steps::{Desk, Steps};

@@ -4,7 +4,7 @@
 //! know what the instructions are used for.
 
 use crate::map::{Formula, NumberFormula};
-use crate::number::{Smooth, Number, Real, functions};
+use crate::number::{Number, Real, Smooth, functions};
 use crate::program::{Binary, Bundle, Compare, Instruction, Narrow, Program, Unary};
 use std::cell::RefCell;
 use std::collections::HashMap;
