@@ -37,6 +37,8 @@ def shortest(x, kind):
     else:
         places = max(digits - 1 - int(exponent), 1)
         whole, part, tail = *f"{float(text):.{places}f}".split("."), ""
+        if len(whole) > 4:
+            whole = f"{int(whole):_}"
     return whole + "." + "_".join(part[i : i + 3] for i in range(0, len(part), 3)) + tail
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The constants of crates/extensor-kernels/src/math/{gamma,inverse_normal}.rs; needs mpmath.
+"""The constants of crates/extensor-kernels/src/math/{gamma,normal,bessel}.rs; needs mpmath.
 
     python tools/minimax_special.py             (all, some minutes)
     python tools/minimax_special.py erfinv ...  (those named)
@@ -14,7 +14,7 @@ from functools import lru_cache
 import mpmath as mpm
 from mpmath import erfc, erfinv, exp, findroot, log, mp, mpf, pi, sqrt
 
-from minimax import fit, shortest
+from minimax import fit, horner, remez, shortest, to_format
 
 mp.dps = 40
 
@@ -106,7 +106,84 @@ def psi_middle():
     show("PSI_MIDDLE", f, mpf("-0.5"), mpf("0.5"), 23)
 
 
+TINY = mpf(10) ** -30
+
+
+def show_in_two(name, function, low, high, terms):
+    """Likewise, with what the first coefficient lacks, without which its rounding would be most of the error."""
+    weight = lambda t: 1 / abs(function(t))
+    low, high = mpf(low), mpf(high)
+    found = remez(function, weight, low, high, terms - 1)
+    rounded = [to_format(c, "f64") for c in found]
+    rest = to_format(found[0] - rounded[0], "f64")
+    points = (low + (high - low) * (mpf(i) + mpf(1) / 3) / 4000 for i in range(4000))
+    worst = max(weight(t) * abs(horner(rounded, t) + rest - function(t)) for t in points)
+    print(f"{name}: {terms} terms, relative error 2^{float(log(worst, 2)):.1f}")
+    print(f"    first: Dd {{ hi: {float(rounded[0])!r}, lo: {float(rest)!r} }}")
+    for c in rounded[1:]:
+        print(f"    {shortest(c, 'f64')},")
+    sys.stdout.flush()
+
+
+def near(function, k, end, more=0):
+    """A function that falls slowly, like 1/a or so, times 1 + a, and 1 + `more` a, for a from 0 to 8, as one of t = (end a − k)/(a + k),
+    which goes from −1 to 1."""
+    def f(t):
+        a = k * (1 + t) / (end - t)
+        return (1 + a) * (1 + more * a) * function(a)
+    return lru_cache(None)(f)
+
+
+@lru_cache(None)
+def bell(n, a):
+    """The derivative number n of e⁻ᵃ I₀(a), and without its sign."""
+    if a > 60:
+        total, term, j = mpf(0), mp.gamma(n + mpf("0.5")) / (pi * sqrt(mpf(2)) * a ** (n + mpf("0.5"))), 0
+        while term > total * mpf(10) ** -38:
+            total += term
+            term *= (j + mpf("0.5")) * (n + j + mpf("0.5")) / (2 * (j + 1) * a)
+            j += 1
+        return total
+    with mp.workdps(80):
+        zero, one = mp.besseli(0, a), mp.besseli(1, a)
+        return exp(-a) * (zero if n == 0 else zero - one)
+
+
+def bessel():
+    one = lru_cache(None)(lambda a: exp(-a) * mp.besseli(1, a) / a if a > mpf(10) ** -20 else mpf("0.5"))
+    show_in_two("ZERO_NEAR", near(lambda a: bell(0, a), 16, 5), -1, 1, 26)
+    show_in_two("FALL_NEAR", near(lambda a: bell(1, a), 16, 5, mpf(1) / 4), -1, 1, 27)
+    show_in_two("ONE_NEAR", near(one, 16, 5, mpf(1) / 4), -1, 1, 27)
+    for n, name in enumerate(("ZERO", "FALL")):
+        # In t = 16/a − 1.
+        a = lambda t: 16 / max(1 + t, TINY)
+        show_in_two(f"{name}_FAR", lru_cache(None)(lambda t: bell(n, a(t)) * a(t) ** (n + mpf("0.5"))), -1, 1, 27 + 3 * n)
+
+
+@lru_cache(None)
+def hazard(a):
+    """φ(a)/Φ(-a) - a."""
+    with mp.workdps(60 + int(2 * log(a + 10, 10))):
+        return sqrt(2 / pi) * exp(-a * a / 2) / erfc(a / sqrt(mpf(2))) - a
+
+
+def hazards():
+    show_in_two("HAZARD_NEAR", near(hazard, 4, 2), -1, 1, 24)
+
+    @lru_cache(None)
+    def beyond(w):
+        if w < mpf(10) ** -6:
+            # 1/(1 + 2w/(1 + 3w/(…)))
+            value = mpf(1)
+            for m in range(40, 1, -1):
+                value = 1 + m * w / value
+            return 1 / value
+        a = 1 / sqrt(w)
+        return a * hazard(a)
+    show("HAZARD_FAR", beyond, 0, mpf(1) / 64, 13)
+
+
 if __name__ == "__main__":
-    every = dict(inverse_normal=inverse_normal, around_two=around_two, far_away=far_away, psi_middle=psi_middle)
+    every = dict(bessel=bessel, hazards=hazards, inverse_normal=inverse_normal, around_two=around_two, far_away=far_away, psi_middle=psi_middle)
     for name in sys.argv[1:] or every:
         every[name]()

@@ -221,3 +221,80 @@ def _(x):
     return [Num(y, y), Num(bell, bell), -(n * later), (n * n - 1) * later]
 
 
+
+
+@narrow
+def bell_derivatives(a):
+    """The derivatives of e⁻ᵃ I₀(a) for a >= 0, and those of I₀(a), the latter times e⁻ᵃ: both up to the fifth."""
+    if a > 300:
+        # From 1/π ∫ uⁿ e⁻ᵃᵘ/√(u(2 − u)) du, and Iₙ(a) is a sum of these.
+        falling = []
+        for n in range(6):
+            total, j = mpf(0), 0
+            term = mp.gamma(n + mpf("0.5")) / (mp.pi * mp.sqrt(2) * a**n * mp.sqrt(a))
+            while term > total * mpf(2) ** -DIGITS:
+                total, j, term = total + term, j + 1, term * (j + mpf("0.5")) * (n + j + mpf("0.5")) / (2 * (j + 1) * a)
+            falling.append(total)
+        scaled = [(-1) ** n * y for n, y in enumerate(falling)]
+        return scaled, [sum(math.comb(n, k) * scaled[k] for k in range(n + 1)) for n in range(6)]
+    with mp.workprec(2 * DIGITS):
+        i = [mp.besseli(n, a) * mp.exp(-a) for n in range(6)]
+        # Each derivative of Iₙ is the mean of its neighbours.
+        grown = [sum(math.comb(n, k) * i[abs(n - 2 * k)] for k in range(n + 1)) / mpf(2) ** n for n in range(6)]
+        return [sum((-1) ** (n - k) * math.comb(n, k) * grown[k] for k in range(n + 1)) for n in range(6)], grown
+
+
+BESSEL = (8.0, -8.0, 1.5451, 20.0, -30.0, 32.0, 34.0, -36.0, 50.0, 88.7, 91.9, 92.0, 700.0, -709.78, 713.98, 714.5, 1e5, 0.001, 800.0)
+EVEN = {1: {(0, 0): INF, (1, 0): INF}, -1: {(0, 0): INF, (1, 0): -INF}}
+ODD = {1: {(0, 0): INF, (1, 0): INF}, -1: {(0, 0): -INF, (1, 0): INF}}
+
+
+def signed(x, values, odd):
+    """The derivatives of an even function, or of an odd one, from those at |x|."""
+    return each(*(-y if x < 0 and (n + odd) % 2 else y for n, y in enumerate(values)))
+
+
+for first, name, limits in ((0, "i0", EVEN), (1, "i1", ODD)):
+    @unary(name, points=BESSEL, infinite=limits)
+    def _(x, first=first):
+        a = abs(mpf(x))
+        return signed(x, [y * EXP(a) for y in bell_derivatives(a)[1][first:first + 4]], first)
+
+
+@unary("i0e", points=BESSEL)
+def _(x):
+    if x == 0:
+        return [Num(1), Say(0.0)]
+    return signed(x, bell_derivatives(abs(mpf(x)))[0][:4], 0)
+
+
+@unary("i1e", points=BESSEL)
+def _(x):
+    if x == 0:
+        return [Num(0), Num(mpf("0.5"))]
+    scaled, grown = bell_derivatives(abs(mpf(x)))
+    found = [grown[1]] + [scaled[n] + scaled[n + 1] for n in (1, 2, 3)]
+    # Each derivative is the difference of two terms, and 0 somewhere.
+    sizes = [abs(grown[1])] + [abs(scaled[n]) + abs(scaled[n + 1]) for n in (1, 2, 3)]
+    # Where it falls they are the smaller the further away, and so is what is lost.
+    return [Num(y.v, size) for y, size in zip(signed(x, found, 1), sizes)]
+
+
+@unary("log_ndtr", points=BELLS + (2.0, -2.0, -8.0, 20.0, -20.0, -39.5, 40.0, -1e5, -0.25, -30.0), infinite={-1: {(0, 0): -INF, (1, 0): INF}})
+def _(x):
+    v = mpf(x)
+    if v < -2000:
+        # λ = a + Σ cₖ a⁻²ᵏ⁻¹ at a = −x, from λ′ = λ (λ − a).
+        a, c = -v, [1]
+        for k in range(1, 30):
+            c.append(-(2 * k - 1) * c[-1] - sum(c[j] * c[k - 1 - j] for j in range(k)))
+        rest = lambda n: sum(mpf(c_) * mp.ff(-2 * k - 1, n) * a ** (-2 * k - 1 - n) for k, c_ in enumerate(c))
+        first, second, third = a + rest(0), -1 - rest(1), rest(2)
+        return each(-a * a / 2 - mp.log(mp.sqrt(2 * mp.pi) * first), first, second, third)
+    with mp.workprec(3000):
+        below = ERFC(-v / mp.sqrt(2)) / 2
+        first = EXP(-v * v / 2) / mp.sqrt(2 * mp.pi) / below
+        second = -first * (v + first)
+        third = -second * (v + first) - first * (1 + second)
+        value = mp.log(below) if v < 1 else mp.log1p(-ERFC(v / mp.sqrt(2)) / 2)
+        return each(value, first, second, third)

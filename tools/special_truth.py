@@ -3,7 +3,8 @@
 
     python tools/special_truth.py            (needs mpmath)
 
-A line is `name x high low [size]`: the truth is high + low, and `size` that of the terms where they cancel.
+A line is `name x high low [size]`, a name with a prime for each derivative that is taken: the truth is high + low,
+and `size` that of the terms where they cancel.
 """
 import math
 import random
@@ -20,6 +21,11 @@ WHERE = {
     "lgamma": ((0, 3), (0, 20), (-8, 0), "positive"), "digamma": ((0, 3), (0, 20), (-8, 0), "positive"),
     "polygamma n=1": ((0, 20), (-8, 0)), "polygamma n=2": ((0, 20), (-8, 0)), "polygamma n=5": ((0, 20), (-8, 0)),
     "erfinv": ((-1, 1), "ends"), "ndtri": ((0, 1), "tiny"), "ndtr": ((-38, 8), (-3, 3)),
+    "i0": ((-20, 20), (-700, 700)), "i1": ((-20, 20), (-700, 700)), "i1'": ((-20, 20), (-700, 700)), "i1''": ((-20, 20), (-700, 700)),
+    "i0e": ((-20, 20), (0, 100), "positive"), "i0e'": ((-20, 20), (0, 100), "positive"), "i0e''": ((-20, 20), (0, 100)),
+    "i1e": ((-20, 20), (0, 100), "positive"), "i1e'": ((-20, 20), (0, 100), "positive"), "i1e''": ((-20, 20), (0, 100)),
+    "log_ndtr": ((-3, 3), (-45, 38), "negative"), "log_ndtr'": ((-3, 3), (-45, 38), "negative"),
+    "log_ndtr''": ((-3, 3), (-45, 37)), "log_ndtr'''": ((-3, 3), (-45, 37)),
 }
 
 
@@ -28,6 +34,8 @@ def points(which):
         return [math.copysign(math.ldexp(random.uniform(1, 2), random.randint(-1022, 1022)), random.random() - 0.5) for _ in range(60)]
     if which == "positive":
         return [math.ldexp(random.uniform(1, 2), random.randint(-1022, 1000)) for _ in range(40)]
+    if which == "negative":
+        return [-math.ldexp(random.uniform(1, 2), random.randint(-1022, 500)) for _ in range(40)]
     if which == "tiny":
         return [math.ldexp(random.uniform(1, 2), -random.randint(1, 1074)) for _ in range(60)]
     if which == "ends":
@@ -38,11 +46,11 @@ def points(which):
 if __name__ == "__main__":
     random.seed(1)
     found = []
-    for case in CASES:
-        name = f"{case['name']} {case['params']}".strip()
+    for case, order in [(case, order) for case in CASES for order in range(4)]:
+        name = f"{case['name']} {case['params']}".strip() + "'" * order
         for x in [x for which in WHERE.get(name, ()) for x in points(which)]:
             try:
-                first = case["f"](x)[0, 0]
+                first = case["f"](x)[order, 0]
             except Outside:
                 continue
             high = to_float(first.v)

@@ -48,6 +48,11 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
     ("erfinv", &["erf_inv"]),
     ("ndtr", &["norm_cdf"]),
     ("ndtri", &["norm_ppf"]),
+    ("log_ndtr", &["norm_logcdf"]),
+    ("i0", &["modified_bessel_i0"]),
+    ("i0e", &["bessel_i0e"]),
+    ("i1", &["modified_bessel_i1"]),
+    ("i1e", &["bessel_i1e"]),
     // matrix
     ("matmul", &["mm", "bmm", "mv", "matvec", "vecmat", "dot_general", "batch_matmul"]),
     ("dot", &["vdot", "inner", "vecdot"]),

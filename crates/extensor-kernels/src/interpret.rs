@@ -7,7 +7,7 @@
 use crate::map::{Block, Formula, Formulas};
 use crate::math::{Float, TrigConstants};
 use crate::native::{Compute, Native};
-use crate::number::{Lane, Real, functions};
+use crate::number::{Lane, Real, Smooth, functions};
 use crate::program::{Binary, Compare, Instruction, Narrow, Program, Unary};
 use crate::reduce::{Floats, Fold, Line, scaled_sums};
 use crate::steps::{Desk, Steps};
@@ -100,20 +100,20 @@ where
 
 /// The loop over a formula of one expression.
 macro_rules! formula {
-    ($t:ty, [$($x:ident),*] => $result:expr $(, trig $trig:expr)? $(, with $field:ident: $of:ty = $given:pat)?) => {{
+    ($t:ty, [$($x:ident),*] => $result:expr $(, trig $trig:expr)? $(, with $field:ident: $of:ty = $given:pat)*) => {{
         #[derive(Clone)]
-        struct Expression { $($field: $of)? }
+        struct Expression { $($field: $of),* }
         impl Formula<{ 0 $(+ formula!(@one $x))* }> for Expression {
             $(const TRIG: bool = $trig;)?
             #[inline(always)]
             fn f<R: Real>(&self, [$($x),*]: [R; { 0 $(+ formula!(@one $x))* }]) -> R {
-                $(let $field = self.$field;)?
+                $(let $field = self.$field;)*
                 $result
             }
         }
         let operation: Operation<$t> = |_instruction, operands, out| {
-            $(let $given = *_instruction else { unreachable!("another instruction") };)?
-            let formula = Formulas(Expression { $($field)? });
+            $(let $given = *_instruction else { unreachable!("another instruction") };)*
+            let formula = Formulas(Expression { $($field),* });
             let mut all = operands.into_iter();
             let x = [$(formula!(@next $x all)),*];
             Block::<$t, $t, { 0 $(+ formula!(@one $x))* }>::run(&formula, x, out, None)
@@ -164,8 +164,9 @@ macro_rules! machine {
                         with limit: f64 = Instruction::Capped(_, _, limit)),
                     Instruction::PowerTimes(..) => formula!($t, [x, n, q] => x.power_times(n, q, less),
                         with less: u8 = Instruction::PowerTimes(_, _, _, less)),
-                    Instruction::Polygamma(..) => formula!($t, [x] => x.polygamma(order),
-                        with order: u8 = Instruction::Polygamma(_, order)),
+                    Instruction::NthDerivative(..) => formula!($t, [x] => x.nth_derivative(of, order),
+                        with of: Smooth = Instruction::NthDerivative(of, ..),
+                        with order: u8 = Instruction::NthDerivative(_, _, order)),
                     Instruction::Like(..) => |_, [a, ..], out| out.copy_from_slice(a),
                     Instruction::Round(Narrow::F16, _) => |_, [a, ..], out| rounded::<f16, $t>(a, out),
                     Instruction::Round(Narrow::BF16, _) => {

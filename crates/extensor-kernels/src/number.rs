@@ -113,6 +113,16 @@ macro_rules! functions {
             [math] "The normal distribution function, `Φ(x) = erfc(-x/√2) / 2`." Ndtr ndtr;
             [math] "The inverse of `Φ`." Ndtri ndtri;
             [math] "The derivative of that, `√(2π) e^(y²/2)`." NdtriSlope ndtri_slope;
+            [math] "`ln Φ(x)`." LogNdtr log_ndtr;
+            [math] "Its derivative, `e^(−x²/2)/(√(2π) Φ(x))`." LogNdtrSlope log_ndtr_slope;
+            [math] "Its second derivative." LogNdtrBend log_ndtr_bend;
+            [math] "The modified Bessel function `I₀(x)`." I0 i0;
+            [math] "Its derivative, `I₁(x)`." I1 i1;
+            [math] "The derivative of that." I1Slope i1_slope;
+            [math] "`e^−|x| I₀(x)`." I0e i0e;
+            [math] "The derivative of that, 0 at 0." I0eSlope i0e_slope;
+            [math] "`e^−|x| I₁(x)`." I1e i1e;
+            [math] "The derivative of that." I1eSlope i1e_slope;
             [math] "`ln |Γ(x)|`." Lgamma lgamma;
             [math] "Its derivative `ψ(x)`." Digamma digamma;
             [math] "`1 / (1 + e⁻ˣ)`." Sigmoid sigmoid;
@@ -173,6 +183,20 @@ macro_rules! in_lane {
     (@ $kind:ident $method:ident) => { in_lane!(@ as $method, Real::$method); };
 }
 
+/// Functions of one number of which there are derivatives of every order, each as near the truth as the
+/// function itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Smooth {
+    /// `ψ(x)`, the derivative of `ln |Γ(x)|`.
+    Psi,
+    /// The modified Bessel function `I₀(x)`.
+    I0,
+    /// `e^−|x| I₀(x)`, of whose odd derivatives that at 0 is 0.
+    I0e,
+    /// `ln Φ(x)`.
+    LogNdtr,
+}
+
 /// What formulas over the real numbers are made of.
 pub trait Real: Number + Div<Output = Self> {
     /// `self * b + c`, rounded once.
@@ -183,8 +207,8 @@ pub trait Real: Number + Div<Output = Self> {
     fn atan2(self, x: Self) -> Self;
     /// `√(self² + other²)`, without overflow on the way.
     fn hypot(self, other: Self) -> Self;
-    /// The derivative number `n` of [`digamma`](Real::digamma), from the first on.
-    fn polygamma(self, n: u8) -> Self;
+    /// The derivative number `n` of a function, from the first on.
+    fn nth_derivative(self, of: Smooth, n: u8) -> Self;
     functions!(declare);
     /// Whether it is not a number.
     #[inline(always)]
@@ -346,8 +370,13 @@ macro_rules! number_for_float {
                 math::hypot(self, other)
             }
             #[inline(always)]
-            fn polygamma(self, n: u8) -> Self {
-                math::polygamma(self, n)
+            fn nth_derivative(self, of: Smooth, n: u8) -> Self {
+                match of {
+                    Smooth::Psi => math::polygamma(self, n),
+                    Smooth::I0 => math::i0_derivative(self, n),
+                    Smooth::I0e => math::i0e_derivative(self, n),
+                    Smooth::LogNdtr => math::log_ndtr_derivative(self, n),
+                }
             }
             functions!(machine $t;);
         }
@@ -421,8 +450,8 @@ macro_rules! lane {
             }
             lane!(@binary Real: copysign atan2 hypot);
             #[inline(always)]
-            fn polygamma(self, n: u8) -> Self {
-                Lane(self.0.polygamma(n))
+            fn nth_derivative(self, of: Smooth, n: u8) -> Self {
+                Lane(self.0.nth_derivative(of, n))
             }
             functions!(in_lane);
         }

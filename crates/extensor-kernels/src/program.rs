@@ -4,7 +4,7 @@
 //! This module must not know where programs come from ([`symbol`](crate::symbol)) nor who runs them
 //! ([`interpret`](crate::interpret)).
 
-use crate::number::functions;
+use crate::number::{Smooth, functions};
 
 /// An instruction of a program: what is done to the results of earlier instructions, which are named by number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,8 +34,8 @@ pub enum Instruction {
     /// The first to the power of the second less a whole number, times the third; see
     /// [`Real::power_times`](crate::number::Real::power_times).
     PowerTimes(usize, usize, usize, u8),
-    /// A derivative of `ψ` at the first; see [`Real::polygamma`](crate::number::Real::polygamma).
-    Polygamma(usize, u8),
+    /// A derivative of a function at the first; see [`Real::nth_derivative`](crate::number::Real::nth_derivative).
+    NthDerivative(Smooth, usize, u8),
     /// The first, which is to be differentiated as the second; see [`Real::like`](crate::number::Real::like).
     Like(usize, usize),
     /// The nearest number of 16 bits.
@@ -58,7 +58,7 @@ impl Instruction {
             Instruction::Unary(_, a) | Instruction::Not(a) | Instruction::Like(a, _) => {
                 ([a, 0, 0], 1)
             }
-            Instruction::Round(_, a) | Instruction::Polygamma(a, _) => ([a, 0, 0], 1),
+            Instruction::Round(_, a) | Instruction::NthDerivative(_, a, _) => ([a, 0, 0], 1),
             Instruction::Binary(_, a, b) | Instruction::Compare(_, a, b) => ([a, b, 0], 2),
             Instruction::And(a, b) | Instruction::Or(a, b) | Instruction::Capped(a, b, _) => {
                 ([a, b, 0], 2)
@@ -88,7 +88,7 @@ impl Instruction {
             }
             Instruction::Like(a, b) => Instruction::Like(n(a), n(b)),
             Instruction::Round(to, a) => Instruction::Round(to, n(a)),
-            Instruction::Polygamma(a, order) => Instruction::Polygamma(n(a), order),
+            Instruction::NthDerivative(f, a, order) => Instruction::NthDerivative(f, n(a), order),
         }
     }
 }

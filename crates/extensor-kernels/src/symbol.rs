@@ -4,7 +4,7 @@
 //! know what the instructions are used for.
 
 use crate::map::{Formula, NumberFormula};
-use crate::number::{Number, Real, functions};
+use crate::number::{Number, Real, Smooth, functions};
 use crate::program::{Binary, Bundle, Compare, Instruction, Narrow, Program, Unary};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -110,7 +110,9 @@ fn key(instruction: &Instruction) -> [u64; 4] {
         Instruction::Like(_, smooth) => [11, a, smooth as u64, c],
         Instruction::PowerTimes(_, _, _, less) => [12 | u64::from(less) << 8, a, b, c],
         Instruction::Round(to, _) => [13 | (to as u64) << 8, a, b, c],
-        Instruction::Polygamma(_, order) => [14 | u64::from(order) << 8, a, b, c],
+        Instruction::NthDerivative(f, _, order) => {
+            [14 | u64::from(order) << 8 | (f as u64) << 16, a, b, c]
+        }
     }
 }
 
@@ -243,8 +245,8 @@ impl Real for Symbol {
     fn power_times(self, n: Symbol, q: Symbol, m: u8) -> Symbol {
         push(Instruction::PowerTimes(self.0, n.0, q.0, m))
     }
-    fn polygamma(self, n: u8) -> Symbol {
-        push(Instruction::Polygamma(self.0, n))
+    fn nth_derivative(self, of: Smooth, n: u8) -> Symbol {
+        push(Instruction::NthDerivative(of, self.0, n))
     }
     fn like(self, smooth: impl FnOnce() -> Symbol) -> Symbol {
         push(Instruction::Like(self.0, smooth().0))

@@ -76,7 +76,8 @@ fn elements(tried: &mut Tried) {
         cos cos_backward, atan atan_backward, sinh sinh_backward, cosh cosh_backward,
         asinh asinh_backward, erf erf_backward, erfc erfc_backward, ceil ceil_backward,
         floor floor_backward, trunc trunc_backward, round round_backward, exp2 exp2_backward,
-        sinc sinc_backward, ndtr ndtr_backward);
+        sinc sinc_backward, ndtr ndtr_backward, log_ndtr log_ndtr_backward, i0 i0_backward,
+        i0e i0e_backward, i1 i1_backward, i1e i1e_backward);
     of_one!(tried, [-1.5, 1.5], from output: sigmoid sigmoid_backward, tanh tanh_backward,
         exp exp_backward, tan tan_backward);
     of_one!(tried, [0.2, 0.9], from x: log log_backward, log1p log1p_backward, log2 log2_backward,

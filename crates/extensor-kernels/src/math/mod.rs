@@ -1,7 +1,8 @@
 //! Elementary functions, written once for `f32` and `f64`, without branches, so that loops over
 //! them vectorise: within 4 ULP of the true value for `f32` and 2 for `f64`, over the whole range. Of the
-//! special functions `digamma`, `polygamma` and the inverses are within 5 for `f64`; where terms cancel, of the largest.
+//! special functions `digamma`, `polygamma`, the Bessel functions and the inverses are within 5 for `f64`; where terms cancel, of the largest.
 
+mod bessel;
 mod constants;
 pub mod dd;
 mod divide;
@@ -17,6 +18,8 @@ mod normal;
 mod pow;
 mod trig;
 
+pub use bessel::{i0, i0_derivative, i0e, i0e_derivative, i0e_slope};
+pub use bessel::{i1, i1_slope, i1e, i1e_slope};
 pub use constants::Constants;
 pub use divide::{floor_divide, modulo};
 pub use erf::{ErfConstants, erf, erfc, gelu, gelu_slope, normal_cdf, normal_cdf as ndtr};
@@ -28,6 +31,7 @@ pub use hypot::hypot;
 pub use inverse_trig::{InverseTrigConstants, acos, asin, atan, atan2};
 pub use log::{log, log1p, log2, log10};
 pub use normal::{erfinv, erfinv_slope, ndtri, ndtri_slope};
+pub use normal::{log_ndtr, log_ndtr_bend, log_ndtr_derivative, log_ndtr_slope};
 pub use pow::{cbrt, pow};
 pub use trig::{TrigConstants, cos, cos_lane, cos_pi, sin, sin_lane, sin_pi, tan, tan_lane};
 

@@ -3,9 +3,13 @@
 //! All are computed in `f64`, for `f32` too, which has then all its digits. The inverses are polynomials in
 //! the middle; in the tail they are `r` times one in `(r − k)/(r + k)`, where `r² = −ln p`. Their slopes are not
 //! `e^(y²)` of a rounded `y`, which would lose y² units, but `erfcx(y)/(1 − x)`, which is the same.
+//!
+//! The slope of `ln Φ(−a)` is minus the hazard `λ(a) = φ(a)/Φ(−a)`, and `λ′ = λ (λ − a)`: far below 0, where `λ` is `a`
+//! and little more, `λ − a` is what there is a polynomial for.
 
-use super::dd::Dd;
+use super::dd::{Dd, fast_two_sum, two_prod, two_sum};
 use super::erf::{ErfConstants, erfcx_factors};
+use super::exp::{exp_dd, two_powers};
 use super::log::log_dd;
 use super::{Float, long_polynomial};
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
@@ -91,12 +95,64 @@ const FAR: &[f64] = &[
     1.136_781_171_014_066_7,
 ];
 const FAR_SCALE: f64 = 11.93;
+/// `(1 + a)(λ(a) − a)` for `a <= 8`, in powers of `t = (2a − 4)/(a + 4)`, which goes from −1 to 1: the first
+/// in two parts and the others: relative error 2^-57.8.
+const HAZARD_NEAR: (Dd<f64>, &[f64]) = (
+    Dd { hi: 1.1196465984685227, lo: -5.532464596688839e-17 },
+    &[
+        0.091_134_694_741_791_31,
+        -0.181_640_428_919_697_42,
+        0.064_683_107_640_709_6,
+        0.007_077_162_938_700_285,
+        -0.009_843_576_546_784_666,
+        0.000_091_610_199_632_756_9,
+        0.001_418_061_980_877_489_4,
+        -0.000_091_875_708_137_401_54,
+        -0.000_203_449_296_487_528_48,
+        0.000_018_109_903_533_602_956,
+        0.000_028_937_307_839_547_28,
+        -2.706_103_041_581_287e-6,
+        -4.033_675_209_049_530_4e-6,
+        3.532_915_542_620_411e-7,
+        5.458_689_073_942_206e-7,
+        -4.333_391_839_249_685e-8,
+        -7.133_522_175_825_38e-8,
+        5.294_251_911_490_813_6e-9,
+        8.875_500_063_199_432e-9,
+        -6.154_509_464_161_24e-10,
+        -9.685_624_589_864_264e-10,
+        4.799_006_569_127_755e-11,
+        6.771_443_948_116_146e-11,
+    ],
+);
+/// `a (λ(a) − a)` for `a >= 8`, in powers of `a⁻²`: relative error 2^-58.2.
+const HAZARD_FAR: &[f64] = &[
+    1.0,
+    -1.999_999_999_999_965_8,
+    9.999_999_999_874_037,
+    -73.999_999_817_562_45,
+    705.999_862_264_999_8,
+    -8_161.937_800_939_428,
+    110_391.831_515_010_01,
+    -1_704_795.502_932_153_4,
+    29_254_963.820_362_926,
+    -527_381_287.060_718_5,
+    8_874_825_843.331_804,
+    -114_100_852_522.419_56,
+    777_135_599_837.158_9,
+];
 /// `½√π`.
 const HALF_SQRT_PI: f64 = 0.886_226_925_452_758;
 /// `√(π/2)`.
-const SQRT_HALF_PI: f64 = 1.253_314_137_315_500_3;
+const SQRT_HALF_PI: Dd<f64> = Dd { hi: 1.2533141373155003, lo: -9.164289990229583e-17 };
 /// What stands for a distance from the end of the domain that is 0 in a derivative.
 const LEAST: f64 = 1e-10;
+/// `√(2π)`.
+const SQRT_TAU: f64 = 2.506_628_274_631_000_7;
+/// `1/√(2π)`.
+const DENSITY: Dd<f64> = Dd { hi: 0.3989422804014327, lo: -2.49232720227773e-17 };
+/// From here on `Φ(−a)` is 0, and before it `erfcx(a/√2)` is right.
+const NOTHING: f64 = 39.5;
 
 /// The inverse of [`erf`](super::erf()), defined from −1 to 1.
 #[inline(always)]
@@ -137,7 +193,7 @@ pub fn ndtri_slope<F: Float>(p: F) -> F {
     let p = p.to_f64();
     let m = f64::select(p < 0.5, p, 1.0 - p);
     let m = f64::select(m == 0.0, LEAST, m);
-    let slope = SQRT_HALF_PI * erfcx(ndtri_at(m), f64::SCALE_SQRT_2).value() / m;
+    let slope = SQRT_HALF_PI.hi * erfcx(ndtri_at(m), f64::SCALE_SQRT_2).value() / m;
     F::lit(f64::select((0.0..=1.0).contains(&p), slope, f64::NAN))
 }
 
@@ -175,4 +231,191 @@ fn tail(p: f64) -> f64 {
     let near = long_polynomial(at(NEAR_SCALE), NEAR);
     let far = long_polynomial(at(FAR_SCALE), FAR);
     r * f64::select(r < 5.2, near, far)
+}
+
+/// The logarithm of the normal distribution function.
+#[inline(always)]
+pub fn log_ndtr<F: Float>(x: F) -> F {
+    let x = x.to_f64();
+    let (above, size) = (x > 0.0, x.abs());
+    let a = at_most(size, NOTHING);
+    let tail = erfcx(a, f64::SCALE_SQRT_2).scaled(0.5);
+    // Above 0, ln(1 − Φ(−x)).
+    let (k, exp, square) = bell(a);
+    let (first, second) = two_powers::<f64>(k);
+    let q = exp.times(tail);
+    let q = Dd::new(q.hi * first * second, q.lo * first * second);
+    let rest = fast_two_sum(1.0, -q.hi);
+    let one_less = Dd::new(rest.hi, rest.lo - q.lo);
+    // Below, −x²/2 and the logarithm of what is left then, whose square root of 2π times λ is one.
+    let far = at_most(size, 1e150);
+    let beyond = 1.0 / (SQRT_TAU * (far + hazard_rest(far)));
+    let tail = Dd::select(size > a, Dd::new(beyond, 0.0), tail);
+    let log = log_dd(Dd::select(above, one_less, tail), 0.0);
+    let square = Dd::select(size > a, two_prod(far, far).scaled(0.5), square);
+    let sum = two_sum(-square.hi, log.hi);
+    let below = sum.hi + (sum.lo + (log.lo - square.lo));
+    let below = f64::select(size > far, -0.5 * size * size, below);
+    F::lit(f64::select(above, log.value(), below))
+}
+
+/// The derivative of [`log_ndtr`], `φ(x)/Φ(x)`.
+#[inline(always)]
+pub fn log_ndtr_slope<F: Float>(x: F) -> F {
+    let x = x.to_f64();
+    let hazard = x.abs() + hazard_rest(x.abs());
+    let (p, first, second) = density(at_most(x.abs(), NOTHING));
+    let above = p / (1.0 - p * first * second / hazard) * first * second;
+    F::lit(f64::select(x > 0.0, above, hazard))
+}
+
+/// The second derivative of [`log_ndtr`], `−y′ (x + y′)`.
+#[inline(always)]
+pub fn log_ndtr_bend<F: Float>(x: F) -> F {
+    let x = x.to_f64();
+    let rest = hazard_rest(x.abs());
+    let hazard = x.abs() + rest;
+    // The small factor is last, so as to lose nothing where it is no normal number.
+    let a = at_most(x.abs(), NOTHING);
+    let (p, first, second) = density(a);
+    let above = p / (1.0 - p * first * second / hazard);
+    let above = above * (a + above * first * second) * first * second;
+    let below = f64::select(hazard < f64::INFINITY, hazard * rest, 1.0);
+    F::lit(-f64::select(x > 0.0, above, f64::select(x <= 0.0, below, x)))
+}
+
+/// The derivative number `n` of [`log_ndtr`], from the first on.
+#[inline(always)]
+pub fn log_ndtr_derivative<F: Float>(x: F, n: u8) -> F {
+    F::lit(log_ndtr_nth(x.to_f64(), n))
+}
+
+/// `a`, but no more than `high`; no number stays none.
+#[inline(always)]
+fn at_most(a: f64, high: f64) -> f64 {
+    f64::select(a > high, high, a)
+}
+
+/// `λ(a) − a` for `a >= 0`.
+#[inline(always)]
+fn hazard_rest(a: f64) -> f64 {
+    let (t, (first, rest)) = (2.0f64.mul_add(a, -4.0) / (a + 4.0), HAZARD_NEAR);
+    let near = (first.hi + t.mul_add(long_polynomial(t, rest), first.lo)) / (1.0 + a);
+    let inverse = 1.0 / a;
+    let far = inverse * long_polynomial(inverse * inverse, HAZARD_FAR);
+    f64::select(a < 8.0, near, far)
+}
+
+/// `e^(−a²/2) = 2ᵏ p`, and a²/2.
+#[inline(always)]
+fn bell(a: f64) -> (i64, Dd<f64>, Dd<f64>) {
+    let square = two_prod(a, a).scaled(0.5);
+    let (k, exp) = exp_dd(-square.hi);
+    let exp = exp.renormalized();
+    (k, Dd::new(exp.hi, (-square.lo).mul_add(exp.hi, exp.lo)), square)
+}
+
+/// The density `φ(a)` in three factors.
+#[inline(always)]
+fn density(a: f64) -> (f64, f64, f64) {
+    let (k, exp, _) = bell(a);
+    let (first, second) = two_powers::<f64>(k);
+    (exp.times(DENSITY).value(), first, second)
+}
+
+fn log_ndtr_nth(x: f64, n: u8) -> f64 {
+    let (a, order) = (-x, usize::from(n.max(1)) - 1);
+    if x.is_nan() {
+        return x;
+    }
+    // λ⁽ᵏ⁾(a)/k! for all k up to the order.
+    let value = if a > 3.0 {
+        continued(a, order)
+    } else if a > -20.0 {
+        products(a, order)
+    } else {
+        // All but the density itself has vanished: φ⁽ᵏ⁾(x) = (−1)ᵏ Heₖ(x) φ(x).
+        let x = at_most(x, 1e3);
+        let (p, first, second) = density(at_most(x, 40.0));
+        let (mut last, mut hermite) = (0.0, 1.0);
+        for k in 0..order {
+            (last, hermite) = (hermite, x * hermite - k as f64 * last);
+        }
+        return (if order % 2 == 1 { -hermite } else { hermite }) * p * first * second;
+    };
+    let value = (1..=order).fold(value, |value, k| value * k as f64);
+    if order % 2 == 1 { -value } else { value }
+}
+
+/// Of `λ(a) = a + 1/(a + 2/(a + 3/(a + …)))`, whose Taylor series at a large `a` lose nothing.
+fn continued(a: f64, order: usize) -> f64 {
+    let levels = 10 + 4 * order + (1200.0 / (a * a)) as usize;
+    let mut t = vec![0.0; order + 1];
+    t[0] = a;
+    if order > 0 {
+        t[1] = 1.0;
+    }
+    let mut inverse = vec![0.0; order + 1];
+    for level in (1..=levels).rev() {
+        inverse[0] = 1.0 / t[0];
+        for k in 1..=order {
+            let sum: f64 = (1..=k).map(|j| t[j] * inverse[k - j]).sum();
+            inverse[k] = -sum * inverse[0];
+        }
+        for k in 0..=order {
+            let own = [a, 1.0].get(k).copied().unwrap_or(0.0);
+            t[k] = inverse[k].mul_add(level as f64, own);
+        }
+    }
+    t[order]
+}
+
+/// `λ(a) = φ(a)/Φ(−a)` for an `a` near 0, with twice the digits.
+fn around_zero(a: f64) -> Dd<f64> {
+    let sum = |first: f64, factor: Dd<f64>, below: fn(f64) -> f64| {
+        let mut term = Dd::new(first, 0.0);
+        let (mut sum, mut k) = (term, 1.0);
+        while term.hi.abs() > 1e-34 * sum.hi.abs() {
+            term = term.times(factor).over(Dd::new(below(k), 0.0)).renormalized();
+            sum = sum.plus(term).renormalized();
+            k += 1.0;
+        }
+        sum
+    };
+    // √(π/2) e^(a²/2) − a − a³/3 − a⁵/15 − … is its inverse.
+    let square = two_prod(a, a);
+    let whole = sum(1.0, square.scaled(0.5), |k| k).times(SQRT_HALF_PI).renormalized();
+    let less = sum(a, square, |k| 2.0 * k + 1.0);
+    let inverse = whole.plus(less.scaled(-1.0)).renormalized();
+    Dd::new(1.0, 0.0).over(inverse)
+}
+
+/// `λ(−x)` for an `x` above 0.
+fn above_two(x: f64) -> Dd<f64> {
+    let (k, exp, _) = bell(x);
+    let (first, second) = two_powers::<f64>(k);
+    let scaled = |v: Dd<f64>| Dd::new(v.hi * first * second, v.lo * first * second);
+    let q = scaled(exp.times(erfcx(x, f64::SCALE_SQRT_2).scaled(0.5)));
+    let rest = fast_two_sum(1.0, -q.hi);
+    scaled(exp.times(DENSITY)).over(Dd::new(rest.hi, rest.lo - q.lo))
+}
+
+/// From `λ′ = λ (λ − a)`, with twice the digits.
+fn products(a: f64, order: usize) -> f64 {
+    let first = if a >= -2.0 { around_zero(a) } else { above_two(-a) };
+    let mut all = vec![first.renormalized()];
+    let less = |all: &[Dd<f64>], k: usize| match k {
+        0 => all[0].plus(Dd::new(-a, 0.0)).renormalized(),
+        1 => all[1].plus(Dd::new(-1.0, 0.0)).renormalized(),
+        _ => all[k],
+    };
+    for k in 0..order {
+        let mut sum = Dd::new(0.0, 0.0);
+        for j in 0..=k {
+            let product = all[j].times(less(&all, k - j)).renormalized();
+            sum = sum.plus(product).renormalized();
+        }
+        all.push(sum.over(Dd::new(k as f64 + 1.0, 0.0)).renormalized());
+    }
+    all[order].value()
 }

@@ -11,13 +11,13 @@ use std::f64::consts::PI;
 static TABLE: &str = include_str!("table.txt");
 
 /// What is promised, in `f64`; in `f32`, where most are computed in `f64`, it is one. The most found at other
-/// random points was 4.06 for `ndtri`, 3.65 for `erfinv`, 3.31 for `digamma` and 1.22 for `lgamma`.
+/// random points was 4.86 for the slope of `i1e`, 4.06 for `ndtri`, 3.65 for `erfinv`, 3.31 for `digamma` and 1.22 for `lgamma`.
 fn bound(name: &str) -> f64 {
     match name {
         "cbrt" | "exp2" | "ndtr" => 1.0,
-        "lgamma" => 1.5,
+        "lgamma" | "log_ndtr" => 1.5,
         "sinc" => 2.0,
-        "erfinv" | "ndtri" => 5.0,
+        "erfinv" | "ndtri" | "i1e'" => 5.0,
         _ => 4.0,
     }
 }
@@ -32,6 +32,23 @@ fn function<F: Elementary>(name: &str, x: F) -> F {
         "erfinv" => math::erfinv(x),
         "ndtri" => math::ndtri(x),
         "ndtr" => math::ndtr(x),
+        "i0" => math::i0(x),
+        "i1" => math::i1(x),
+        "i1'" => math::i1_slope(x),
+        "i1''" => math::i0_derivative(x, 3),
+        "i0e" => math::i0e(x),
+        "i0e'" => math::i0e_slope(x),
+        "i0e''" => math::i0e_derivative(x, 2),
+        "i1e" => math::i1e(x),
+        "i1e'" => math::i1e_slope(x),
+        "i1e''" => {
+            let [second, third] = [2, 3].map(|n| math::i0e_derivative(x, n));
+            third + F::lit(1.0).copysign(x) * second
+        }
+        "log_ndtr" => math::log_ndtr(x),
+        "log_ndtr'" => math::log_ndtr_slope(x),
+        "log_ndtr''" => math::log_ndtr_bend(x),
+        "log_ndtr'''" => math::log_ndtr_derivative(x, 3),
         _ => match name.split_once(':') {
             Some((_, n)) => math::polygamma(x, n.parse().expect("an order")),
             None => panic!("no function {name}"),
@@ -59,7 +76,7 @@ fn special_functions_are_within_their_bounds_in_f64() {
             *entry = (error, x);
         }
     }
-    assert_eq!(worst.len(), 11);
+    assert_eq!(worst.len(), 25);
     for (name, (error, x)) in worst {
         println!("{name}: {error:.3} ULP at {x:?}");
         assert!(error <= bound(name), "{name} is {error} ULP off at {x:?}");
@@ -94,9 +111,11 @@ impl<F: Elementary> Kernel for Map<'_, F> {
 }
 
 fn same_bits<F: Elementary>(points: &[F]) {
-    let names =
+    let elementary =
         ["cbrt", "exp2", "sinc", "lgamma", "digamma", "erfinv", "ndtri", "ndtr", "polygamma:2"];
-    for name in names {
+    let bessel = ["i0", "i1", "i1'", "i1''", "i0e", "i0e'", "i0e''", "i1e", "i1e'"];
+    let normal = ["log_ndtr", "log_ndtr'", "log_ndtr''", "log_ndtr'''"];
+    for name in elementary.into_iter().chain(bessel).chain(normal) {
         for (&x, y) in points.iter().zip(dispatch(Map(name, points))) {
             let (y, z) = (y.to_f64(), function(name, x).to_f64());
             assert!(

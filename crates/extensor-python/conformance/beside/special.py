@@ -34,6 +34,7 @@ unary("digamma", torch.digamma, -3.9, 6, kinks=[0, -1, -2, -3, -4], by=0.15, spe
 unary("erfinv", torch.erfinv, -0.95, 0.95, specials=[0])
 unary("ndtr", torch.special.ndtr, -5, 5, specials=[0])
 unary("ndtri", torch.special.ndtri, 0.03, 0.97, specials=[0.5])
+unary("log_ndtr", torch.special.log_ndtr, -6, 5, specials=[0])
 unary("i0", torch.special.i0, -5, 5, kinks=[0])
 unary("i0e", torch.special.i0e, -5, 5, kinks=[0])
 unary("i1", torch.special.i1, -5, 5, kinks=[0], by=0.2)
@@ -53,6 +54,7 @@ def special_points(d):
         ("erfinv", torch.erfinv, [-1.0, 1.0, 0.0, 1.5, nan, 0.999999999]),
         ("ndtri", torch.special.ndtri, [0.0, 1.0, 0.5, 1e-20, nan, 1e-300]),
         ("ndtr", torch.special.ndtr, [-30.0, 40.0, inf, -inf, nan]),
+        ("log_ndtr", torch.special.log_ndtr, [0.0, -30.0, -1e3, -1e100, 6.0, 40.0, inf, nan]),
         ("entr", torch.special.entr, [0.0, -1.0, inf, -inf, nan, 1e-300]),
         ("sinc", torch.sinc, [0.0, 1.0, -2.0, 1e-8, 0.5, nan]),
         ("i0", torch.special.i0, [0.0, 1e-8, 20.0, -100.0, nan]),

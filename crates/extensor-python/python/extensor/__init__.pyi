@@ -357,6 +357,14 @@ from .ops import huber_loss as huber_loss
 from .ops import huber_loss_backward as huber_loss_backward
 from .ops import hypot as hypot
 from .ops import hypot_backward as hypot_backward
+from .ops import i0 as i0
+from .ops import i0_backward as i0_backward
+from .ops import i0e as i0e
+from .ops import i0e_backward as i0e_backward
+from .ops import i1 as i1
+from .ops import i1_backward as i1_backward
+from .ops import i1e as i1e
+from .ops import i1e_backward as i1e_backward
 from .ops import instance_norm as instance_norm
 from .ops import instance_norm_backward as instance_norm_backward
 from .ops import interpolate as interpolate
@@ -390,6 +398,8 @@ from .ops import log1p_backward as log1p_backward
 from .ops import log2 as log2
 from .ops import log2_backward as log2_backward
 from .ops import log_backward as log_backward
+from .ops import log_ndtr as log_ndtr
+from .ops import log_ndtr_backward as log_ndtr_backward
 from .ops import log_sigmoid as log_sigmoid
 from .ops import log_sigmoid_backward as log_sigmoid_backward
 from .ops import log_softmax as log_softmax

@@ -757,6 +757,56 @@ class _ndtri_backward(BackwardOperation):
 
 ndtri_backward: Final[_ndtri_backward]
 
+class _log_ndtr(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+log_ndtr: Final[_log_ndtr]
+
+class _log_ndtr_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+log_ndtr_backward: Final[_log_ndtr_backward]
+
+class _i0(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+i0: Final[_i0]
+
+class _i0_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+i0_backward: Final[_i0_backward]
+
+class _i0e(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+i0e: Final[_i0e]
+
+class _i0e_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+i0e_backward: Final[_i0e_backward]
+
+class _i1(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+i1: Final[_i1]
+
+class _i1_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+i1_backward: Final[_i1_backward]
+
+class _i1e(Operation):
+    def __call__(self, x: Operand) -> Tensor: ...
+
+i1e: Final[_i1e]
+
+class _i1e_backward(BackwardOperation):
+    def __call__(self, grad_output: ArrayLike, x: ArrayLike) -> Tensor: ...
+
+i1e_backward: Final[_i1e_backward]
+
 class _bitwise_invert(Operation):
     def __call__(self, x: Operand) -> Tensor: ...
 

@@ -224,7 +224,7 @@ fn is_quick(instruction: &Instruction) -> bool {
                 | Binary::Minimum
                 | Binary::NanOr
         ),
-        Instruction::PowerTimes(..) | Instruction::Polygamma(..) => false,
+        Instruction::PowerTimes(..) | Instruction::NthDerivative(..) => false,
         _ => true,
     }
 }

@@ -199,7 +199,9 @@ fn texts(instructions: &[Instruction], results: &[usize]) -> Vec<String> {
             Instruction::PowerTimes(x, n, q, m) => {
                 format!("{}·{}^({} - {m})", t(q), t(x), t(n))
             }
-            Instruction::Polygamma(a, n) => format!("polygamma({n}, {})", t(a)),
+            Instruction::NthDerivative(f, a, n) => {
+                format!("derivative {n} of {}({})", format!("{f:?}").to_lowercase(), t(a))
+            }
             Instruction::Like(a, _) => t(a).to_string(),
             Instruction::Round(to, a) => format!("{}({})", format!("{to:?}").to_lowercase(), t(a)),
         };

@@ -5,7 +5,7 @@
 //! Denominators that are exactly 0 are ±1e-10, as in the rules of operations, in every order. This
 //! module must not know what tensors are.
 
-use extensor_kernels::number::{Number, Real};
+use extensor_kernels::number::{Number, Real, Smooth};
 use extensor_kernels::program::{Binary, Instruction, Program, Unary};
 use extensor_kernels::symbol::Symbol;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2, LN_10, PI};
@@ -82,7 +82,9 @@ impl Along<'_> {
             }
             Instruction::Like(_, smooth) => slopes[smooth],
             Instruction::Round(_, a) => slopes[a],
-            Instruction::Polygamma(a, n) => Some(slopes[a]?.times(values[a].polygamma(n + 1))),
+            Instruction::NthDerivative(of, a, n) => {
+                Some(slopes[a]?.times(values[a].nth_derivative(of, n + 1)))
+            }
             Instruction::PowerTimes(x, n, q, m) => self.power_times([x, n, q], m, slopes),
         }
     }
@@ -178,7 +180,21 @@ fn unary(f: Unary, x: Symbol, y: Symbol, s: Symbol) -> Option<Symbol> {
         Unary::Ndtri => s.times(x.ndtri_slope()),
         Unary::NdtriSlope => s.times(held(x.ndtri(), 40.0) * y * y),
         Unary::Lgamma => s.times(x.digamma()),
-        Unary::Digamma => s.times(x.polygamma(1)),
+        Unary::Digamma => s.times(x.nth_derivative(Smooth::Psi, 1)),
+        Unary::LogNdtr => s.times(x.log_ndtr_slope()),
+        Unary::LogNdtrSlope => s.times(x.log_ndtr_bend()),
+        Unary::LogNdtrBend => s.times(x.nth_derivative(Smooth::LogNdtr, 3)),
+        Unary::I0 => s.times(x.i1()),
+        Unary::I1 => s.times(x.i1_slope()),
+        Unary::I1Slope => s.times(x.nth_derivative(Smooth::I0, 3)),
+        Unary::I0e => s.times(x.i0e_slope()),
+        Unary::I0eSlope => s.times(x.nth_derivative(Smooth::I0e, 2)),
+        Unary::I1e => s.times(x.i1e_slope()),
+        // From 0 up it is the second derivative of e⁻ˣ I₀ and the first, and even.
+        Unary::I1eSlope => {
+            let [second, third] = [2, 3].map(|n| x.nth_derivative(Smooth::I0e, n));
+            s.times(third + x.sign() * second)
+        }
         Unary::Sigmoid => s * (y * (-x).sigmoid()),
         Unary::Softplus => s * x.sigmoid(),
         Unary::Gelu => s * x.gelu_slope(),

@@ -8,7 +8,22 @@ use extensor::ops::params::Params;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
 pub const REFERENCE: Reference = Reference {
-    names: &["logit", "sinc", "entr", "lgamma", "digamma", "polygamma", "erfinv", "ndtr", "ndtri"],
+    names: &[
+        "logit",
+        "sinc",
+        "entr",
+        "lgamma",
+        "digamma",
+        "polygamma",
+        "erfinv",
+        "ndtr",
+        "ndtri",
+        "log_ndtr",
+        "i0",
+        "i0e",
+        "i1",
+        "i1e",
+    ],
     draw,
     forward,
     backward,
@@ -45,7 +60,8 @@ fn draw(draw: &mut Draw, name: &'static str) -> (Vec<Array>, Params) {
         "logit" | "ndtri" => [0.0, 1.0],
         "entr" => [0.0, 3.0],
         "erfinv" => [-1.0, 1.0],
-        "ndtr" => draw.pick(&[[-3.0, 3.0], [-40.0, 8.0]]),
+        "ndtr" | "log_ndtr" => draw.pick(&[[-3.0, 3.0], [-40.0, 8.0]]),
+        "i0" | "i0e" | "i1" | "i1e" => draw.pick(&[[-3.0, 3.0], [-12.0, 12.0], [-80.0, 80.0]]),
         _ => draw.pick(&[[0.05, 5.0], [-6.0, 12.0], [0.0, 60.0]]),
     };
     let mut x = draw.array(&shape, dtype, range);
@@ -196,8 +212,64 @@ fn curve(call: &Call, x: f64) -> Sized {
         "ndtri" if !(0.0..=1.0).contains(&x) => plain(f64::NAN),
         "ndtri" if x < 0.5 => plain(-ndtri(x)),
         "ndtri" => plain(ndtri(1.0 - x)),
+        "log_ndtr" => plain(log_ndtr(x)),
+        "i0" | "i0e" | "i1" | "i1e" => bessel(call.name, x),
         name => panic!("no reference for {name}"),
     }
+}
+
+/// `1/π ∫ f(cos θ) dθ` from 0 to π, as the mean over equal steps, for an `f` with powers of `e^(x cos θ)` in it.
+fn mean(x: f64, f: impl Fn(f64) -> f64) -> Sized {
+    let n = 60 + (20.0 * x.abs().sqrt()) as usize;
+    let (mut value, mut size) = (0.0, 0.0);
+    for k in 0..n {
+        let term = f((PI * (k as f64 + 0.5) / n as f64).cos()) / n as f64;
+        value += term;
+        size += term.abs();
+    }
+    Sized { value, size: size * (1.0 + x.abs()) }
+}
+
+fn bessel(name: &str, x: f64) -> Sized {
+    let a = x.abs();
+    // No number is drawn between 80 and those so large that only the first term of a series is left.
+    let far = 1.0 / (2.0 * PI).sqrt() / a.sqrt();
+    match name {
+        "i0" if a > 700.0 => plain(f64::INFINITY),
+        "i1" if a > 700.0 => plain(f64::INFINITY.copysign(x)),
+        "i0e" if a > 700.0 => plain(far),
+        "i1e" if a > 700.0 => plain(far.copysign(x)),
+        "i0" => mean(x, |c| (x * c).cosh()),
+        "i1" => mean(x, |c| c * (x * c).sinh()),
+        "i0e" => mean(x, |c| (-a).exp() * (x * c).cosh()),
+        _ => mean(x, |c| (-a).exp() * c * (x * c).sinh()),
+    }
+}
+
+fn bessel_slope(name: &str, x: f64) -> Sized {
+    let a = x.abs();
+    let far = 0.5 / (2.0 * PI).sqrt() / a.sqrt() / a;
+    match name {
+        "i0" => bessel("i1", x),
+        "i1" if a > 700.0 => plain(f64::INFINITY),
+        "i1" => mean(x, |c| c * c * (x * c).cosh()),
+        "i0e" if x == 0.0 => plain(0.0),
+        "i0e" if a > 700.0 => plain(far.copysign(-x)),
+        "i0e" => mean(x, |c| (c - 1.0) * (a * (c - 1.0)).exp() * x.signum()),
+        _ if a > 700.0 => plain(-far),
+        _ => mean(x, |c| c * (c - 1.0) * (a * (c - 1.0)).exp()),
+    }
+}
+
+/// `φ(x)/Φ(x)`.
+fn hazard(x: f64) -> Sized {
+    if x < -30.0 {
+        // a + 1/(a + 2/(a + 3/(…))) at a = −x
+        return plain((1..40).rev().fold(-x, |below, k| -x + f64::from(k) / below));
+    }
+    let x = x.min(60.0);
+    let value = density(x) / ndtr(x);
+    Sized { value, size: value * (1.0 + x * x) }
 }
 
 /// The derivative, that 10⁻¹⁰ away at a pole, and whether it is at one; `None` where there is none.
@@ -254,6 +326,8 @@ fn slope(call: &Call, x: f64) -> Option<(Sized, bool)> {
             let value = density(x.clamp(-60.0, 60.0));
             (Sized { value, size: value * (1.0 + (x * x).min(4e3)) }, false)
         }
+        "log_ndtr" => (hazard(x), false),
+        "i0" | "i0e" | "i1" | "i1e" => (bessel_slope(call.name, x), false),
         "ndtri" if !(0.0..=1.0).contains(&x) => return None,
         "ndtri" => {
             let m = if x < 0.5 { x } else { 1.0 - x };

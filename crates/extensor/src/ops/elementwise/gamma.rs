@@ -5,6 +5,7 @@ use crate::ops::calculus::{is_pole, off_poles};
 use crate::ops::pointwise::{defined, settle};
 use crate::ops::samples::SHAPES;
 use crate::ops::unary::*;
+use extensor_kernels::number::Smooth;
 
 unary! {
     /// The logarithm of the gamma function, `y = ln |Γ(x)|`: of factorials, as `Γ(n + 1) = n!`; +∞ at 0
@@ -45,7 +46,7 @@ unary! {
 /// `g ψ⁽ⁿ⁾(x)`, the gradient of `ψ⁽ⁿ⁻¹⁾`.
 #[inline(always)]
 fn derivative_of_psi<R: Real>(g: R, x: R, n: u8, limit: f64) -> R {
-    let slope = settle(g.times(off_poles(x).polygamma(n)), g, is_pole(x), limit);
+    let slope = settle(g.times(off_poles(x).nth_derivative(Smooth::Psi, n)), g, is_pole(x), limit);
     // ψ, ψ″, … have no value at the negative whole numbers.
     let (zero, below) = (x.lit(0.0), x.eq(x.lit(f64::NEG_INFINITY)));
     let none = if n % 2 == 1 { below | is_pole(x) & x.lt(zero) } else { below };
@@ -99,7 +100,7 @@ struct Psi {
 impl Formula<1> for Psi {
     #[inline(always)]
     fn f<R: Real>(&self, [x]: [R; 1]) -> R {
-        if self.n == 0 { x.digamma() } else { x.polygamma(self.n) }
+        if self.n == 0 { x.digamma() } else { x.nth_derivative(Smooth::Psi, self.n) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Functions of one number.
 
+pub(super) mod bessel;
 pub(super) mod clip;
 pub(super) mod functions;
 pub(super) mod gamma;
@@ -7,6 +8,7 @@ pub(super) mod nan_to_num;
 pub(super) mod normal;
 pub(super) mod special;
 
+pub use bessel::*;
 pub use clip::*;
 pub use functions::*;
 pub use gamma::*;

@@ -31,6 +31,21 @@ unary! {
 }
 
 unary! {
+    /// The logarithm of the normal distribution function, `y = ln Φ(x)`, of which nothing is lost where `Φ` is tiny, or
+    /// almost 1.
+    real log_ndtr, log_ndtr_backward(x), LogNdtr:
+            y = |x| x.log_ndtr(),
+            dy = |g, x| g.times(x.log_ndtr_slope());
+            "y = ln Φ(x)", "y′ = e^(−x²/2)/(√(2π) Φ(x))",
+            on "all numbers" [-3.0, 3.0];
+            also |s| {
+                let x = crate::tensor([-30.0, -8.5, -7.5, -5.0, 4.0, 6.0]);
+                s.add_noted([x], Params::new(), "far below 0, and above");
+            };
+            at -1.5: -2.7059444008238898;
+}
+
+unary! {
     /// The inverse of the normal distribution function, `Φ(y) = x`.
     real ndtri, ndtri_backward(x), Ndtri:
             y = |x| x.ndtri(),
