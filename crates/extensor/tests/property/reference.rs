@@ -5,8 +5,8 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
 use crate::special;
-use crate::{activation, attention, bits, convolution, dropout, einsum, loss, normalization};
-use crate::{linalg, matrix, meeting, movement, pooling, reduction, resizing, selecting, sorting};
+use crate::{activation, alignments, attention, bits, convolution, dropout, einsum, loss, normalization};
+use crate::{linalg, matrix, meeting, movement, places, pooling, reduction, resizing, selecting, sorting};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
 
@@ -109,6 +109,8 @@ static FAMILIES: &[Reference] = &[
     convolution::REFERENCE,
     pooling::REFERENCE,
     resizing::REFERENCE,
+    places::REFERENCE,
+    alignments::REFERENCE,
     normalization::REFERENCE,
     attention::REFERENCE,
     dropout::REFERENCE,
