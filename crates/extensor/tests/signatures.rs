@@ -5,6 +5,7 @@ use extensor::ops::record::{Kind, Record};
 use extensor::ops::{AttentionOptions, BatchNormOptions, ConvOptions, CrossEntropyOptions};
 use extensor::ops::{BinaryCrossEntropyOptions, GaussianNllOptions, KlDivergenceOptions};
 use extensor::ops::{Conv3dOptions, InterpolateOptions, Pool3dOptions};
+use extensor::ops::{CtcOptions, GridSampleOptions};
 use extensor::ops::{DiagonalOptions, FocalOptions, HuberOptions, PoolOptions, SmoothL1Options};
 use extensor::ops::{
     LogitsOptions, MarginRankingOptions, NllOptions, PoissonNllOptions, ScatterOptions,
@@ -60,8 +61,10 @@ fn options(of: &str) -> Vec<String> {
         ("Conv3dOptions", &Conv3dOptions::new()),
         ("ConvOptions", &ConvOptions::new()),
         ("CrossEntropyOptions", &CrossEntropyOptions::new()),
+        ("CtcOptions", &CtcOptions::new()),
         ("DiagonalOptions", &DiagonalOptions::new()),
         ("FocalOptions", &FocalOptions::new()),
+        ("GridSampleOptions", &GridSampleOptions::new()),
         ("HuberOptions", &HuberOptions::new()),
         ("InterpolateOptions", &InterpolateOptions::new()),
         ("Pool3dOptions", &Pool3dOptions::new(2)),

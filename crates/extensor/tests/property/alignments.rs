@@ -37,7 +37,8 @@ fn draw(draw: &mut Draw, _: &'static str) -> (Vec<Array>, Params) {
     };
     let targets = list(draw, labels, &shape);
     let sequences: &[usize] = if one { &[] } else { &[n] };
-    let lengths: Vec<i128> = (0..n).map(|_| (steps - draw.below(steps.min(2) + 1)) as i128).collect();
+    let lengths: Vec<i128> =
+        (0..n).map(|_| (steps - draw.below(steps.min(2) + 1)) as i128).collect();
     let lengths = list(draw, lengths, sequences);
     let counts: Vec<i128> = (0..n).map(|_| draw.below(most + 1) as i128).collect();
     let counts = list(draw, counts, sequences);

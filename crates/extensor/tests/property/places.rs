@@ -28,7 +28,8 @@ fn draw(draw: &mut Draw, _: &'static str) -> (Vec<Array>, Params) {
     let size = |draw: &mut Draw, least: usize| -> Vec<usize> {
         (0..axes).map(|_| draw.below(most) + least).collect()
     };
-    let (sizes, out) = (size(draw, 1), size(draw, usize::from(!draw.chance(9))));
+    let least = usize::from(!draw.chance(9));
+    let (sizes, out) = (size(draw, 1), size(draw, least));
     let x = draw.array(&[&before[..], &sizes].concat(), dtypes[0], [-3.0, 3.0]);
     let mut grid = draw.array(&[&before[..1], &out, &[axes]].concat(), dtypes[1], [-1.7, 1.7]);
     if draw.chance(2) {
@@ -165,7 +166,8 @@ fn pairs(call: &Call) -> (Vec<usize>, Vec<Pair>) {
             let mut next = Vec::new();
             for (number, weight, slopes) in &all {
                 for &(k, w, s) in &taps {
-                    let mut changed: Vec<f64> = slopes.iter().map(|slope: &f64| slope * w).collect();
+                    let mut changed: Vec<f64> =
+                        slopes.iter().map(|slope: &f64| slope * w).collect();
                     changed.push(weight * s);
                     next.push((number * size + k, weight * w, changed));
                 }

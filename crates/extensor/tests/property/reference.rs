@@ -5,8 +5,12 @@ use crate::array::*;
 use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
 use crate::special;
-use crate::{activation, alignments, attention, bits, convolution, dropout, einsum, loss, normalization};
-use crate::{linalg, matrix, meeting, movement, places, pooling, reduction, resizing, selecting, sorting};
+use crate::{
+    activation, alignments, attention, bits, convolution, dropout, einsum, loss, normalization,
+};
+use crate::{
+    linalg, matrix, meeting, movement, places, pooling, reduction, resizing, selecting, sorting,
+};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
 

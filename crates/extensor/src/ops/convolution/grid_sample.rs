@@ -3,15 +3,15 @@
 use super::Interpolation;
 use crate::autodiff::{jvp, stop_gradient, vjp};
 use crate::ops::batching::{Batch, Batched, View};
-use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::loss::sample_of;
+use crate::ops::operation::{Backward, Forward, Grads, Operation, Outputs, Spec, Specs};
 use crate::ops::operation::{apply_one, backward_of, spec};
 use crate::ops::options::options;
 use crate::ops::params::Params;
 use crate::ops::pointwise::{map_real, promote};
 use crate::ops::record::{Class, Family, Input, Record, signature};
 use crate::ops::reduction::wide;
-use crate::ops::samples::Sampler;
+use crate::ops::samples::{Sample, Sampler};
 use crate::ops::shape::{bad_parameter, bad_shape, optional};
 use crate::{DType, Result, Shape, Tensor, ops};
 use extensor_derive::method;
@@ -37,7 +37,9 @@ impl GridPadding {
             "zeros" => GridPadding::Zeros,
             "border" => GridPadding::Border,
             "reflection" => GridPadding::Reflection,
-            _ => return Err(bad_parameter(OP, "padding_mode", "zeros, border or reflection", word)),
+            _ => {
+                return Err(bad_parameter(OP, "padding_mode", "zeros, border or reflection", word));
+            }
         })
     }
 }
@@ -135,7 +137,7 @@ impl Edge {
         let last = self.size as f64 - 1.0;
         let (low, span) = if self.corners { (0.0, last) } else { (-0.5, last + 1.0) };
         match self.padding {
-            GridPadding::Reflection if span == 0.0 => held(x - x, last),
+            GridPadding::Reflection if span == 0.0 => x.nan_or(x.lit(0.0)),
             GridPadding::Reflection => held(folded(x, low, span), last),
             _ => held(x, last),
         }
@@ -309,7 +311,11 @@ impl GridSample {
         inputs: &[Input::new("x"), Input::new("grid")],
         params: &[
             optional("mode", "linear (bilinear, trilinear), nearest, or cubic (bicubic)", "linear"),
-            optional("padding_mode", "what is beyond the edges: zeros, border, or reflection", "zeros"),
+            optional(
+                "padding_mode",
+                "what is beyond the edges: zeros, border, or reflection",
+                "zeros",
+            ),
             optional(
                 "align_corners",
                 "whether −1 and 1 are the middles of the first and last numbers",
@@ -378,9 +384,15 @@ impl GridSample {
             add(&x, &grid, exact, "mode is NearestExact, expected nearest, linear or cubic");
             let wrap = none().with("padding_mode", "wrap");
             add(&x, &grid, wrap, "padding_mode is \"wrap\", expected zeros, border or reflection");
-            let ones = |shape: &[usize], dtype| Tensor::ones(shape, dtype).unwrap_or_else(|_| x.clone());
+            let ones =
+                |shape: &[usize], dtype| Tensor::ones(shape, dtype).unwrap_or_else(|_| x.clone());
             let line = ones(&[1, 2, 4], DType::F64);
-            add(&line, &grid, none(), "x has shape [1, 2, 4], expected [N, C, H, W] or [N, C, D, H, W]");
+            add(
+                &line,
+                &grid,
+                none(),
+                "x has shape [1, 2, 4], expected [N, C, H, W] or [N, C, D, H, W]",
+            );
             let nothing = ones(&[1, 2, 0, 4], DType::F64);
             add(&nothing, &grid, none(), "x has shape [1, 2, 0, 4], expected [N, C, H, W] or");
             let volume = ones(&[1, 2, 3, 4, 5], DType::F64);
@@ -400,9 +412,26 @@ impl GridSample {
         ..Record::BLANK
     };
 
-    /// Whether a place is on the border of two cells.
-    fn bends(sample: &crate::ops::samples::Sample) -> bool {
-        sample.note == "on numbers"
+    /// Whether a place is where the function bends or jumps: on a number, or for the nearest half-way between
+    /// two; beyond the edges only if something moves there.
+    fn bends(sample: &Sample) -> bool {
+        let (x, grid) = (sample.inputs[0].shape(), sample.inputs[1].to_f64_vec());
+        let word = |name, default: &str| sample.params.text(OP, name, default).unwrap_or_default();
+        let corners = sample.params.bool(OP, "align_corners", false).unwrap_or_default();
+        let (mode, padding) = (word("mode", "linear"), word("padding_mode", "zeros"));
+        let reach = if mode.ends_with("cubic") { 2.0 } else { 1.0 };
+        let bend = if mode == "nearest" { 0.5 } else { 0.0 };
+        let axes = x.len() - 2;
+        grid.into_iter().enumerate().any(|(i, named)| {
+            let size = x[axes + 1 - i % axes] as f64;
+            let (place, moves) = if corners {
+                ((named + 1.0) / 2.0 * (size - 1.0), size > 1.0)
+            } else {
+                (((named + 1.0) * size - 1.0) / 2.0, true)
+            };
+            let seen = padding == "reflection" || place >= -reach && place <= size - 1.0 + reach;
+            moves && seen && (place - bend - (place - bend).round()).abs() < 1e-6
+        })
     }
 
     fn edges<const N: usize>(self, x: &Tensor) -> [Edge; N] {
@@ -443,7 +472,8 @@ impl GridSample {
         let each = along.len();
         let mut y: Option<Tensor> = None;
         for k in 0..each.pow(N as u32) {
-            let tap = |axis: usize| along.start + (k / each.pow((N - 1 - axis) as u32) % each) as i32;
+            let tap =
+                |axis: usize| along.start + (k / each.pow((N - 1 - axis) as u32) % each) as i32;
             let taps: [i32; N] = std::array::from_fn(tap);
             let at = Formulas(Neighbour { taps, edges });
             let at = map_real(OP, &at, fixed.each_ref(), spec(DType::F64))?;

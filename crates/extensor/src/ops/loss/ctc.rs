@@ -130,10 +130,11 @@ impl CtcLoss {
         },
         samples: |s| {
             let list = |values: &[i64]| crate::tensor(values.to_vec());
-            let rows = |s: &mut Sampler, shape: &[usize]| match ops::log_softmax(&s.normal(shape), -1) {
-                Ok(x) => x,
-                Err(error) => panic!("a sample cannot be made: {error}"),
-            };
+            let rows =
+                |s: &mut Sampler, shape: &[usize]| match ops::log_softmax(&s.normal(shape), -1) {
+                    Ok(x) => x,
+                    Err(error) => panic!("a sample cannot be made: {error}"),
+                };
             for reduction in [Reduce::None, Reduce::Mean, Reduce::Sum] {
                 // Repeated labels, a sequence that ends before the last step, an empty target.
                 let targets = crate::tensor([[1i64, 1, 2], [3, 1, 3], [2, 0, 0]]);
@@ -180,7 +181,8 @@ impl CtcLoss {
                 bad.add(inputs.map(Tensor::clone), params, message);
             };
             let line = crate::tensor([1.0, 2.0]);
-            let message = "log_probs has shape [2], expected [T, N, C] or [T, C], of at least one class";
+            let message =
+                "log_probs has shape [2], expected [T, N, C] or [T, C], of at least one class";
             add([&line, &targets, &steps, &labels], none(), message);
             let message = "targets has dtype f64, expected a whole-number type";
             add([&x, &line, &steps, &labels], none(), message);
@@ -191,7 +193,8 @@ impl CtcLoss {
             let message = "target_lengths has shape [3], expected [2]";
             add([&x, &targets, &steps, &crate::tensor([1i64, 1, 1])], none(), message);
             let three = crate::tensor([[1i64, 2], [2, 1], [1, 1]]);
-            let message = "targets has shape [3, 2], expected [2, S], or [S] of all one after the other";
+            let message =
+                "targets has shape [3, 2], expected [2, S], or [S] of all one after the other";
             add([&x, &three, &steps, &labels], none(), message);
             let message = "blank is 3, expected a class below 3";
             add([&x, &targets, &steps, &labels], none().with("blank", 3), message);
@@ -202,12 +205,17 @@ impl CtcLoss {
             let message = "target_lengths is a tensor with another, expected numbers from 0 to 2";
             add([&x, &targets, &steps, &crate::tensor([3i64, 1])], none(), message);
             add([&x, &targets, &steps, &crate::tensor([-1i64, 1])], none(), message);
-            let message = "the sum of target_lengths is a tensor with another, expected numbers from 0 to 2";
+            let message =
+                "the sum of target_lengths is a tensor with another, expected numbers from 0 to 2";
             add([&x, &crate::tensor([1i64, 2]), &steps, &labels], none(), message);
             let message = "class index 3 is out of range for 3 classes";
             add([&x, &crate::tensor([[1i64, 3], [2, 1]]), &steps, &labels], none(), message);
             let word = none().with("reduction", "batchmean");
-            add([&x, &targets, &steps, &labels], word, "reduction is \"batchmean\", expected \"none\",");
+            add(
+                [&x, &targets, &steps, &labels],
+                word,
+                "reduction is \"batchmean\", expected \"none\",",
+            );
         },
         ..Record::BLANK
     };
@@ -242,7 +250,12 @@ impl CtcLoss {
     }
 
     /// The loss of each sequence, of `[T, N, C]`, in `f64`: ∞ where there is no alignment.
-    fn losses(self, x: &Tensor, lengths: &Tensor, [targets, labels]: [&Tensor; 2]) -> Result<Tensor> {
+    fn losses(
+        self,
+        x: &Tensor,
+        lengths: &Tensor,
+        [targets, labels]: [&Tensor; 2],
+    ) -> Result<Tensor> {
         let (steps, n) = (x.shape()[0], x.shape()[1]);
         let (size, blank) = (targets.shape()[1], self.options.blank);
         let float = |value: f64| Tensor::scalar_of(value, DType::F64);
