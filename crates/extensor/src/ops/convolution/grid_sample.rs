@@ -413,24 +413,39 @@ impl GridSample {
     };
 
     /// Whether a place is where the function bends or jumps: on a number, or for the nearest half-way between
-    /// two; beyond the edges only if something moves there.
+    /// two; beyond the edges only if something changes there.
     fn bends(sample: &Sample) -> bool {
         let (x, grid) = (sample.inputs[0].shape(), sample.inputs[1].to_f64_vec());
         let word = |name, default: &str| sample.params.text(OP, name, default).unwrap_or_default();
         let corners = sample.params.bool(OP, "align_corners", false).unwrap_or_default();
         let (mode, padding) = (word("mode", "linear"), word("padding_mode", "zeros"));
-        let reach = if mode.ends_with("cubic") { 2.0 } else { 1.0 };
         let bend = if mode == "nearest" { 0.5 } else { 0.0 };
+        // How far behind the first and the last number something still changes.
+        let reach = match (&padding[..], &mode[..]) {
+            ("reflection", _) => f64::INFINITY,
+            ("zeros", "nearest") => 0.5,
+            ("zeros", "cubic" | "bicubic") => 2.0,
+            ("zeros", _) | (_, "cubic" | "bicubic") => 1.0,
+            _ => -bend,
+        };
         let axes = x.len() - 2;
-        grid.into_iter().enumerate().any(|(i, named)| {
-            let size = x[axes + 1 - i % axes] as f64;
-            let (place, moves) = if corners {
-                ((named + 1.0) / 2.0 * (size - 1.0), size > 1.0)
+        // On each axis of a place: whether something is there, and whether it bends.
+        let along = |(i, named): (usize, &f64)| {
+            let size = x[axes + 1 - i] as f64;
+            let place = if corners {
+                (named + 1.0) / 2.0 * (size - 1.0)
             } else {
-                (((named + 1.0) * size - 1.0) / 2.0, true)
+                ((named + 1.0) * size - 1.0) / 2.0
             };
-            let seen = padding == "reflection" || place >= -reach && place <= size - 1.0 + reach;
-            moves && seen && (place - bend - (place - bend).round()).abs() < 1e-6
+            let over = (-place).max(place - size + 1.0) - reach;
+            let moves = size > 1.0 || padding == "zeros" && !corners;
+            let on = (place - bend - (place - bend).round()).abs() < 1e-6;
+            (over < -1e-6 || padding != "zeros", moves && on && over < 1e-6)
+        };
+        grid.chunks_exact(axes).any(|place| {
+            let axes: Vec<(bool, bool)> = place.iter().enumerate().map(along).collect();
+            let others = |i: usize| axes.iter().enumerate().all(|(k, axis)| k == i || axis.0);
+            (0..axes.len()).any(|i| axes[i].1 && others(i))
         })
     }
 
