@@ -226,6 +226,7 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
     ("unfold", &["im2col", "conv_general_dilated_patches"]),
     ("fold", &["col2im"]),
     ("interpolate", &["upsample", "resize", "upsample_nearest", "upsample_bilinear"]),
+    ("grid_sample", &["grid_sampler", "grid_sampler_2d", "grid_sampler_3d"]),
     ("maxpool1d", &["max_pool1d", "max_pool"]),
     ("maxpool1d_with_indices", &["max_pool1d_with_indices"]),
     ("maxpool2d", &["max_pool2d", "max_pool"]),

@@ -717,6 +717,19 @@ fn products(tried: &mut Tried) {
             |g, _| Ok(vec![interpolate_backward(g, &shape, options.clone())?]),
         );
     }
+    let (image, grid) = (normal(3, &[2, 3, 4, 5]), random(4, &[2, 2, 3, 2], -1.2, 1.2));
+    for mode in [Interpolation::Nearest, Interpolation::Linear, Interpolation::Cubic] {
+        let options = GridSampleOptions::new().mode(mode).padding_mode(GridPadding::Border);
+        tried.compare(
+            "grid_sample",
+            &[image.clone(), grid.clone()],
+            |x| grid_sample(&x[0], &x[1], options),
+            |g, _| {
+                let (dx, dgrid) = grid_sample_backward(g, &image, &grid, options)?;
+                Ok(vec![dx, dgrid])
+            },
+        );
+    }
 }
 
 fn windows(tried: &mut Tried) {
@@ -944,6 +957,16 @@ fn losses(tried: &mut Tried) {
             std::slice::from_ref(&x),
             |v| nll_loss(&v[0], &classes, options),
             |g, _| Ok(vec![nll_loss_backward(g, &classes, x.shape(), options)?]),
+        );
+        let says = random(10, &[5, 2, 3], -3.0, 0.0);
+        let (said, steps, counts) =
+            (tensor([[1i64, 1], [0, 1]]), tensor([5i64, 3]), tensor([2i64, 1]));
+        let options = CtcOptions::new().blank(2).reduction(how);
+        tried.compare(
+            "ctc_loss",
+            std::slice::from_ref(&says),
+            |x| ctc_loss(&x[0], &said, &steps, &counts, options),
+            |g, _| Ok(vec![ctc_loss_backward(g, &says, &said, &steps, &counts, options)?]),
         );
         let labels = tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]);
         let one = [x.clone()];

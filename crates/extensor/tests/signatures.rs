@@ -6,6 +6,7 @@ use extensor::ops::{AttentionOptions, BatchNormOptions, ConvOptions, CrossEntrop
 use extensor::ops::{BinaryCrossEntropyOptions, GaussianNllOptions, KlDivergenceOptions};
 use extensor::ops::{CdistOptions, CosineSimilarityOptions, NormalizeOptions};
 use extensor::ops::{Conv3dOptions, InterpolateOptions, Pool3dOptions};
+use extensor::ops::{CtcOptions, GridSampleOptions};
 use extensor::ops::{DiagonalOptions, FocalOptions, HuberOptions, PoolOptions, SmoothL1Options};
 use extensor::ops::{
     LogitsOptions, MarginRankingOptions, NllOptions, PoissonNllOptions, ScatterOptions,
@@ -64,8 +65,10 @@ fn options(of: &str) -> Vec<String> {
         ("Conv3dOptions", &Conv3dOptions::new()),
         ("ConvOptions", &ConvOptions::new()),
         ("CrossEntropyOptions", &CrossEntropyOptions::new()),
+        ("CtcOptions", &CtcOptions::new()),
         ("DiagonalOptions", &DiagonalOptions::new()),
         ("FocalOptions", &FocalOptions::new()),
+        ("GridSampleOptions", &GridSampleOptions::new()),
         ("HuberOptions", &HuberOptions::new()),
         ("InterpolateOptions", &InterpolateOptions::new()),
         ("Pool3dOptions", &Pool3dOptions::new(2)),

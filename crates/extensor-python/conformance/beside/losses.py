@@ -141,6 +141,46 @@ def ctc_loss(d):
     return Call([x, targets, lengths, found], mine, theirs, text, differences=True, mapped=False)
 
 
+def plain_ctc(x, targets, steps, labels, blank):
+    """The loss of each sequence by its recurrence, for numbers that need not be logarithms of probabilities."""
+    losses = []
+    for n, (last, count) in enumerate(zip(steps.tolist(), labels.tolist())):
+        states = [blank]
+        for label in targets[n, :count].tolist():
+            states += [label, blank]
+        # What cannot be reached is None: nothing comes of it.
+        reached = [x[0, n, states[k]] if k < 2 else None for k in range(len(states))]
+        for t in range(1, last):
+            following = []
+            for k, state in enumerate(states):
+                skips = k > 1 and state not in (blank, states[k - 2])
+                before = [reached[j] for j in range(max(0, k - 1 - skips), k + 1) if reached[j] is not None]
+                following.append(x[t, n, state] + torch.stack(before).logsumexp(0) if before else None)
+            reached = following
+        losses.append(-torch.stack([a for a in reached[-2:] if a is not None]).logsumexp(0))
+    return torch.stack(losses)
+
+
+@entry("ctc_loss_of_any_numbers", "ctc_loss", area=AREA)
+def ctc_loss_of_any_numbers(d):
+    steps, n, classes, most = d.whole(4, 6), d.whole(1, 3), d.whole(3, 4), d.whole(1, 2)
+    x = d.normal(steps, n, classes)
+    blank = d.pick(0, 0, classes - 1)
+    targets = d.whole_numbers(0, classes - 2, n, most)
+    targets = targets + (targets >= blank)
+    lengths, found = d.whole_numbers(max(3, steps - 2), steps, n), d.whole_numbers(0, most, n)
+    how = d.pick("none", "mean", "sum")
+    call = ours("ctc_loss")
+
+    def theirs(x, t, i, k):
+        losses = plain_ctc(x, t, i, k, blank)
+        means = losses / k.clamp(min=1)
+        return {"none": losses, "sum": losses.sum(), "mean": means.mean()}[how]
+
+    mine = lambda x, t, i, k: call(x, t, i, k, blank=blank, reduction=how)  # noqa: E731
+    return Call([x, targets, lengths, found], mine, theirs, words(blank=blank, reduction=how), mapped=False)
+
+
 def off_the_hinge(make, measure, hinges):
     """Draws until no hinge is nearer than 0.05 to where it bends."""
     while True:

@@ -264,6 +264,8 @@ from .ops import cosine_similarity as cosine_similarity
 from .ops import cosine_similarity_backward as cosine_similarity_backward
 from .ops import cross_entropy as cross_entropy
 from .ops import cross_entropy_backward as cross_entropy_backward
+from .ops import ctc_loss as ctc_loss
+from .ops import ctc_loss_backward as ctc_loss_backward
 from .ops import cummax as cummax
 from .ops import cummax_backward as cummax_backward
 from .ops import cummin as cummin
@@ -341,6 +343,8 @@ from .ops import glu as glu
 from .ops import glu_backward as glu_backward
 from .ops import greater as greater
 from .ops import greater_equal as greater_equal
+from .ops import grid_sample as grid_sample
+from .ops import grid_sample_backward as grid_sample_backward
 from .ops import group_norm as group_norm
 from .ops import group_norm_backward as group_norm_backward
 from .ops import hard_sigmoid as hard_sigmoid

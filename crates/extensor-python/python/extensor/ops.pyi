@@ -1937,6 +1937,20 @@ class _interpolate_backward(BackwardOperation):
 
 interpolate_backward: Final[_interpolate_backward]
 
+class _grid_sample(Operation):
+    def __call__(
+        self, x: Operand, grid: Operand, mode: str | None = None, padding_mode: str | None = None, align_corners: bool = False
+    ) -> Tensor: ...
+
+grid_sample: Final[_grid_sample]
+
+class _grid_sample_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, x: ArrayLike, grid: ArrayLike, mode: str | None = None, padding_mode: str | None = None, align_corners: bool = False
+    ) -> tuple[Tensor, ...]: ...
+
+grid_sample_backward: Final[_grid_sample_backward]
+
 class _maxpool1d(Operation):
     def __call__(
         self, x: Operand, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False
@@ -2390,3 +2404,17 @@ class _margin_ranking_loss_backward(BackwardOperation):
     ) -> tuple[Tensor, ...]: ...
 
 margin_ranking_loss_backward: Final[_margin_ranking_loss_backward]
+
+class _ctc_loss(Operation):
+    def __call__(
+        self, log_probs: Operand, targets: Operand, input_lengths: Operand, target_lengths: Operand, blank: int = 0, reduction: Literal["none", "mean", "sum"] = "mean", zero_infinity: bool = False
+    ) -> Tensor: ...
+
+ctc_loss: Final[_ctc_loss]
+
+class _ctc_loss_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, log_probs: ArrayLike, targets: ArrayLike, input_lengths: ArrayLike, target_lengths: ArrayLike, blank: int = 0, reduction: Literal["none", "mean", "sum"] = "mean", zero_infinity: bool = False
+    ) -> Tensor: ...
+
+ctc_loss_backward: Final[_ctc_loss_backward]

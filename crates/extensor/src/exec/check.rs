@@ -30,6 +30,8 @@ pub(crate) enum Check {
     Infinities { parameter: &'static str },
     /// More trues in a row of a mask than there are elements of a source.
     Trues { most: usize },
+    /// A length of the parameter, `i64` in row-major order, that is negative or more than `most`.
+    Lengths { parameter: &'static str, most: usize },
     /// Whole numbers that are no positions along an axis of this size.
     Positions { axis: usize, size: usize },
 }
@@ -76,6 +78,7 @@ impl Kernel for Check {
             Check::Weights { .. } => negative(&x) || floats(&x, |v| v.is_nan() || v < 0.0),
             Check::Shares { .. } => floats(&x, |v| !(0.0..=1.0).contains(&v)),
             Check::Infinities { .. } => floats(&x, |v| !v.is_finite()),
+            Check::Lengths { most, .. } => first_outside(x.row_major(), most + 1).is_some(),
             Check::Trues { most } => {
                 let row = x.shape().last().map_or(1, |&n| n.max(1));
                 let mut rows = x.row_major::<u8>().chunks(row);
@@ -124,6 +127,9 @@ impl Kernel for Check {
             }
             Check::Infinities { parameter } => {
                 bad(parameter, "finite numbers", "a tensor with another")
+            }
+            Check::Lengths { parameter, most } => {
+                bad(parameter, &format!("numbers from 0 to {most}"), "a tensor with another")
             }
             Check::Trues { most } => {
                 let got = format!("a mask with more than {most} trues");

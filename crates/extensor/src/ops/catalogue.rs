@@ -234,6 +234,7 @@ catalogue! {
     convolution::Unfold::RECORD,
     convolution::Fold::RECORD,
     convolution::Interpolate::RECORD,
+    convolution::GridSample::RECORD,
     // pooling
     pooling::maximum::MaxPool::LINES,
     pooling::maximum::MaxPool::PLANES,
@@ -275,6 +276,7 @@ catalogue! {
     loss::regression::GaussianNll::RECORD,
     loss::regression::PoissonNll::RECORD,
     loss::ranking::MarginRanking::RECORD,
+    loss::ctc::CtcLoss::RECORD,
 }
 
 /// The record of this name.

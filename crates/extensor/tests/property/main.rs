@@ -5,6 +5,7 @@
 //! `EXTENSOR_PROPERTY_SEED` from which seed on, and `EXTENSOR_PROPERTY_ONLY` of which operation alone.
 
 mod activation;
+mod alignments;
 mod array;
 mod attention;
 mod bits;
@@ -23,6 +24,7 @@ mod meeting;
 mod movement;
 mod movement_calls;
 mod normalization;
+mod places;
 mod pointwise;
 mod pooling;
 mod reduction;

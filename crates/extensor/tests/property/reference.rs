@@ -6,9 +6,12 @@ use crate::draw::Draw;
 use crate::pointwise::{self, Context, Pointwise};
 use crate::special;
 use crate::{
-    activation, attention, bits, convolution, distances, dropout, einsum, loss, normalization,
+    activation, alignments, attention, bits, convolution, distances, dropout, einsum, loss,
+    normalization,
 };
-use crate::{linalg, matrix, meeting, movement, pooling, reduction, resizing, selecting, sorting};
+use crate::{
+    linalg, matrix, meeting, movement, places, pooling, reduction, resizing, selecting, sorting,
+};
 use extensor::DType;
 use extensor::ops::params::{Params, Value};
 
@@ -111,6 +114,8 @@ static FAMILIES: &[Reference] = &[
     convolution::REFERENCE,
     pooling::REFERENCE,
     resizing::REFERENCE,
+    places::REFERENCE,
+    alignments::REFERENCE,
     normalization::REFERENCE,
     attention::REFERENCE,
     dropout::REFERENCE,

@@ -31,7 +31,7 @@ pub enum Interpolation {
 }
 
 impl Interpolation {
-    fn named(op: &'static str, word: &str) -> Result<Interpolation> {
+    pub(super) fn named(op: &'static str, word: &str) -> Result<Interpolation> {
         Ok(match word {
             "nearest" => Interpolation::Nearest,
             "nearest-exact" => Interpolation::NearestExact,

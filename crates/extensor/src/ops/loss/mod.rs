@@ -5,6 +5,7 @@
 // operation; where they are added up, their tensor is never written.
 
 pub(super) mod cross_entropy;
+pub(super) mod ctc;
 pub(super) mod distances;
 pub(super) mod divergence;
 pub(super) mod labels;
@@ -17,6 +18,7 @@ mod weighed;
 mod weighing;
 
 pub use cross_entropy::*;
+pub use ctc::*;
 pub use distances::*;
 pub use divergence::*;
 pub use labels::*;
@@ -387,7 +389,7 @@ fn samples(
 }
 
 /// A sample's values as a tensor.
-fn sample_of(values: Vec<f64>, shape: &[usize]) -> Tensor {
+pub(in crate::ops) fn sample_of(values: Vec<f64>, shape: &[usize]) -> Tensor {
     match Tensor::from_vec(values, shape) {
         Ok(tensor) => tensor,
         Err(error) => panic!("a sample cannot be made: {error}"),
