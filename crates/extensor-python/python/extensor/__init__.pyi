@@ -186,8 +186,12 @@ from .ops import acos as acos
 from .ops import acos_backward as acos_backward
 from .ops import acosh as acosh
 from .ops import acosh_backward as acosh_backward
+from .ops import adaptive_avgpool1d as adaptive_avgpool1d
+from .ops import adaptive_avgpool1d_backward as adaptive_avgpool1d_backward
 from .ops import adaptive_avgpool2d as adaptive_avgpool2d
 from .ops import adaptive_avgpool2d_backward as adaptive_avgpool2d_backward
+from .ops import adaptive_avgpool3d as adaptive_avgpool3d
+from .ops import adaptive_avgpool3d_backward as adaptive_avgpool3d_backward
 from .ops import adaptive_maxpool1d as adaptive_maxpool1d
 from .ops import adaptive_maxpool1d_backward as adaptive_maxpool1d_backward
 from .ops import adaptive_maxpool2d as adaptive_maxpool2d

@@ -2081,6 +2081,18 @@ class _global_avgpool2d_backward(BackwardOperation):
 
 global_avgpool2d_backward: Final[_global_avgpool2d_backward]
 
+class _adaptive_avgpool1d(Operation):
+    def __call__(self, x: Operand, output_size: int | Sequence[int]) -> Tensor: ...
+
+adaptive_avgpool1d: Final[_adaptive_avgpool1d]
+
+class _adaptive_avgpool1d_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, input_shape: Sequence[int], output_size: int | Sequence[int]
+    ) -> Tensor: ...
+
+adaptive_avgpool1d_backward: Final[_adaptive_avgpool1d_backward]
+
 class _adaptive_avgpool2d(Operation):
     def __call__(self, x: Operand, output_size: int | Sequence[int]) -> Tensor: ...
 
@@ -2092,6 +2104,18 @@ class _adaptive_avgpool2d_backward(BackwardOperation):
     ) -> Tensor: ...
 
 adaptive_avgpool2d_backward: Final[_adaptive_avgpool2d_backward]
+
+class _adaptive_avgpool3d(Operation):
+    def __call__(self, x: Operand, output_size: int | Sequence[int]) -> Tensor: ...
+
+adaptive_avgpool3d: Final[_adaptive_avgpool3d]
+
+class _adaptive_avgpool3d_backward(BackwardOperation):
+    def __call__(
+        self, grad_output: ArrayLike, input_shape: Sequence[int], output_size: int | Sequence[int]
+    ) -> Tensor: ...
+
+adaptive_avgpool3d_backward: Final[_adaptive_avgpool3d_backward]
 
 class _layer_norm(Operation):
     def __call__(
