@@ -349,8 +349,8 @@ def attention_added(d):
     return Call([*arrays, added], mine, theirs, words(mask=added.shape, scale=scale))
 
 
-@entry("normalize", area=AREA)
-def normalize(d):
+@entry("normalize_with_eps", "normalize", area=AREA)
+def normalize_with_eps(d):
     shape = d.shape(1, 3)
     axis, p = d.axis(len(shape)), d.pick(2.0, 2.0, 1.0, 3.0, math.inf)
     eps = d.pick(1e-12, 1e-12, 0.5)
@@ -359,8 +359,8 @@ def normalize(d):
     return Call([x], mine, lambda x: F.normalize(x, p, axis, eps), words(p=p, axis=axis, eps=eps))
 
 
-@entry("cosine_similarity", area=AREA)
-def cosine_similarity(d):
+@entry("cosine_similarity_with_eps", "cosine_similarity", area=AREA)
+def cosine_similarity_with_eps(d):
     a, b = d.broadcast(2, 1)
     axis, eps = d.axis(max(len(a), len(b))), d.pick(1e-8, 1e-8, 0.5)
     mine = lambda a, b: ours("cosine_similarity")(a, b, axis=axis, eps=eps)  # noqa: E731
@@ -368,8 +368,8 @@ def cosine_similarity(d):
     return Call([d.signed(0.2, 3, *a), d.signed(0.2, 3, *b)], mine, theirs, words(axis=axis, eps=eps))
 
 
-@entry("cdist", area=AREA)
-def cdist(d):
+@entry("cdist_broadcast", "cdist", area=AREA)
+def cdist_broadcast(d):
     a, b = d.broadcast(2, 0, 2)
     n, m, width = d.whole(1, 4), d.whole(1, 4), d.whole(1, 4)
     p = d.pick(2.0, 2.0, 1.0, 3.0, math.inf)
