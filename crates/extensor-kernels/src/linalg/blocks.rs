@@ -47,7 +47,7 @@ pub(super) fn cholesky<T: Float>(n: usize, y: &mut [T]) -> Result<(), Refusal> {
             let dims = Dims { m: rest, k, n: b };
             T::product(dims, before, before.transposed(), false, sums, b);
             for (row, sums) in y[k * n..].chunks_mut(n).zip(sums.chunks(b)) {
-                row[k..k + b].iter_mut().zip(sums).for_each(|(y, &sum)| *y = *y - sum);
+                row[k..k + b].iter_mut().zip(sums).for_each(|(y, &sum)| *y -= sum);
             }
         }
         let mut own = matrix(b, b);

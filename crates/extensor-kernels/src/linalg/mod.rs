@@ -22,7 +22,7 @@ use crate::stop;
 use faer::dyn_stack::{MemStack, StackReq};
 use faer::traits::RealField;
 use std::mem::MaybeUninit;
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, Div, Mul, Neg, Sub, SubAssign};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What matrices are made of: `f32` and `f64`.
@@ -32,6 +32,7 @@ trait Float:
     + PartialOrd
     + Add<Output = Self>
     + Sub<Output = Self>
+    + SubAssign
     + Mul<Output = Self>
     + Div<Output = Self>
     + Neg<Output = Self>

@@ -33,15 +33,17 @@ macro_rules! options {
             $(
                 $(#[$field_doc])*
                 #[must_use]
-                pub fn $field(self, $field: impl Into<$type>) -> Self {
-                    $Options { $field: $field.into(), ..self }
+                pub fn $field(mut self, $field: impl Into<$type>) -> Self {
+                    self.$field = $field.into();
+                    self
                 }
             )*
             $($(
                 $(#[$plain_doc])*
                 #[must_use]
-                pub fn $plain(self, $plain: $plain_type) -> Self {
-                    $Options { $plain, ..self }
+                pub fn $plain(mut self, $plain: $plain_type) -> Self {
+                    self.$plain = $plain;
+                    self
                 }
             )*)?
         }
