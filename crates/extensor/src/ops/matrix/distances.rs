@@ -305,8 +305,7 @@ impl Operation for Cdist {
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
         let sizes = Sizes::of(inputs)?;
         let dtype = promote(OP, inputs[0], inputs[1])?;
-        // Not `<=`, which NaN would pass.
-        if !(self.p > 0.0) {
+        if self.p.is_nan() || self.p <= 0.0 {
             return Err(bad_parameter(OP, "p", "a number above 0", self.p));
         }
         let shape = sizes.with([sizes.n, sizes.m]);

@@ -240,8 +240,7 @@ impl Operation for Unit {
         let x = inputs[0];
         x.dtype().expect_float(OP, "x")?;
         axis_index(OP, self.axis, x.ndim())?;
-        // Not `<=`, which NaN would pass.
-        if !(self.p > 0.0) {
+        if self.p.is_nan() || self.p <= 0.0 {
             return Err(bad_parameter(OP, "p", "a number above 0", self.p));
         }
         if !(self.eps > 0.0 && self.eps.is_finite()) {
