@@ -229,7 +229,7 @@ impl<W: Real + Number<Mask = bool> + Native> Row<W, 1, 1> for Distances<'_, W> {
                 }
                 if outside {
                     let small = small.sqrt();
-                    for (j, y) in y.iter_mut().enumerate().take(count) {
+                    for (j, y) in y.iter_mut().enumerate() {
                         if !(small.lt(*y) & y.is_finite()) {
                             *y = scaled(a, columns, count, j);
                         }
@@ -354,7 +354,9 @@ impl<W: Real + Number<Mask = bool> + Native> Row<W, 3, 1> for DistanceGradient<'
                     a[c],
                     column,
                     #[inline(always)]
-                    |sum, w, d, t| sum + w.times(W::select(d.abs().eq(t), d.sign(), d * W::ZERO)),
+                    |sum, w, d, t| {
+                        sum + w.times(W::select(d.abs().eq(t), d.sign(), d.nan_or(W::ZERO)))
+                    },
                 ),
                 Power::Any(p) => pulled(
                     a[c],
