@@ -24,7 +24,6 @@ macro_rules! options {
             }
         }
 
-        #[allow(clippy::needless_update, reason = "there may be one option alone")]
         impl $(<$life>)? $Options $(<$life>)? {
             /// The defaults.
             pub fn new() -> Self {
