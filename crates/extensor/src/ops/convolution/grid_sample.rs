@@ -339,10 +339,10 @@ impl GridSample {
                 params.with("align_corners", corners)
             };
             let cases: [(&[usize], &[usize]); 6] = [
-                (&[2, 3, 4, 5], &[2, 3, 2]),
+                (&[2, 2, 3, 4], &[2, 2, 2]),
                 (&[1, 1, 3, 2], &[1, 2, 3]),
                 (&[1, 2, 2, 1], &[1, 1, 4]),
-                (&[2, 1, 3, 2, 4], &[2, 1, 3, 2]),
+                (&[1, 2, 3, 2, 3], &[1, 1, 2, 2]),
                 (&[1, 2, 3, 3], &[1, 0, 2]),
                 (&[0, 2, 3, 3], &[0, 2, 2]),
             ];
@@ -350,7 +350,13 @@ impl GridSample {
                 for (k, padding) in ["zeros", "border", "reflection"].into_iter().enumerate() {
                     for (i, (shape, out)) in cases.into_iter().enumerate() {
                         let corners = (i + k) % 2 == 1;
-                        if i > 3 && k > 0 || shape.len() == 5 && mode == "bicubic" {
+                        // Few of those that are made of many neighbours.
+                        let chosen = match mode {
+                            "bilinear" => i < 4 || k == 0,
+                            "nearest" => i == k || i == 3 && k == 0,
+                            _ => i == k || i == 4 && k == 0,
+                        };
+                        if !chosen {
                             continue;
                         }
                         let inputs = [s.normal(shape), between(s, &shape[2..], out, corners)];
@@ -360,10 +366,8 @@ impl GridSample {
             }
             let inputs = [s.normal(&[1, 2, 3, 4]), between(s, &[3, 4], &[1, 2, 2], false)];
             s.add(inputs, Params::new());
-            for mode in ["bilinear", "bicubic"] {
-                let inputs = [s.normal(&[2, 3, 30, 40]), between(s, &[30, 40], &[2, 70, 50], true)];
-                s.add_large(inputs, params(mode, "border", true), "many numbers");
-            }
+            let inputs = [s.normal(&[2, 3, 30, 40]), between(s, &[30, 40], &[2, 70, 50], true)];
+            s.add_large(inputs, params("bilinear", "border", true), "many numbers");
             let x = s.normal(&[1, 2, 3, 3]);
             let grid = crate::tensor([[[[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0], [-2.0, 3.0]]]]);
             for padding in ["zeros", "border", "reflection"] {
