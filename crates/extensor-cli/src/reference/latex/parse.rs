@@ -75,7 +75,8 @@ impl<'a> Parser<'a> {
             return self.is_argument("a");
         }
         if letters.all(|c| c.is_ascii_digit()) {
-            return first != 'I';
+            // A letter and not a word: I₀ is a function.
+            return first != 'I' || matches!(next, Some(Token::Subscript(_)));
         }
         if COMMANDS.contains(&name) || FUNCTIONS.contains(&name) || THINGS.contains(&name) {
             return name != "NaN" || called;
