@@ -100,6 +100,10 @@ def test_an_operation_takes_every_word_that_its_stub_lists(name, parameter, word
     positions = ex.zeros((2, 3), dtype=ex.int64)
     whole = {
         "scatter": {"x": half, "index": positions, "source": half, "axis": 0},
+        "ctc_loss": {
+            "log_probs": ex.full((4, 2, 3), 0.5), "targets": ex.ones((2, 2), dtype=ex.int64),
+            "input_lengths": ex.asarray([4, 3]), "target_lengths": ex.asarray([1, 2]),
+        },
         "nll_loss": {"log_probabilities": half, "targets": positions[:, 0]},
     }
     values = whole.get(name.removesuffix("_backward"), {n: half for n in given}) | {parameter: word}

@@ -351,8 +351,9 @@ def attention_added(d):
 
 @entry("normalize_with_eps", "normalize", area=AREA)
 def normalize_with_eps(d):
-    shape = d.shape(1, 3)
+    shape = list(d.shape(1, 3, empty=0.0))
     axis, p = d.axis(len(shape)), d.pick(2.0, 2.0, 1.0, 3.0, math.inf)
+    shape[axis] += 1
     eps = d.pick(1e-12, 1e-12, 0.5)
     x = d.apart(*shape, gap=0.15) + 0.07
     mine = lambda x: ours("normalize")(x, p=p, axis=axis, eps=eps)  # noqa: E731
@@ -362,7 +363,7 @@ def normalize_with_eps(d):
 @entry("cosine_similarity_with_eps", "cosine_similarity", area=AREA)
 def cosine_similarity_with_eps(d):
     a, b = d.broadcast(2, 1)
-    axis, eps = d.axis(max(len(a), len(b))), d.pick(1e-8, 1e-8, 0.5)
+    axis, eps = d.axis(max(len(a), len(b))), d.pick(1e-8, 1e-8, 0.1)
     mine = lambda a, b: ours("cosine_similarity")(a, b, axis=axis, eps=eps)  # noqa: E731
     theirs = lambda a, b: F.cosine_similarity(a, b, axis, eps)  # noqa: E731
     return Call([d.signed(0.2, 3, *a), d.signed(0.2, 3, *b)], mine, theirs, words(axis=axis, eps=eps))
@@ -372,7 +373,7 @@ def cosine_similarity_with_eps(d):
 def cdist_broadcast(d):
     a, b = d.broadcast(2, 0, 2)
     n, m, width = d.whole(1, 4), d.whole(1, 4), d.whole(1, 4)
-    p = d.pick(2.0, 2.0, 1.0, 3.0, math.inf)
+    p = d.pick(2.0, 2.0, 1.0, 3.0)
     count = math.prod(a) * n + math.prod(b) * m
     # Numbers of which no two are alike.
     every = d.apart(count, width, gap=0.12)

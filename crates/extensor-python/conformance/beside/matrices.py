@@ -129,6 +129,8 @@ def solve(d):
         b = d.normal(n)
     else:
         b = d.normal(*(batch if d.chance(0.6) else ()), n, d.whole(1, 3))
+        if b.shape == a.shape[:-1]:
+            b = b[..., None]
     return Call([a, b], ours("solve"), T.solve)
 
 

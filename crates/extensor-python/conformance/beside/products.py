@@ -131,8 +131,8 @@ def diagonal(d):
 
 @entry("trace", area=AREA)
 def trace(d):
-    shape = d.shape(2, 2, 5)
-    return Call([d.normal(*shape)], ours("trace"), torch.trace)
+    rows, columns = d.shape(2, 2, 5)
+    return Call([d.normal(min(rows, columns + 1), columns)], ours("trace"), torch.trace)
 
 
 @entry("trace_of_batches", area=AREA)
@@ -194,11 +194,12 @@ def cdist(d):
     n, m, size = d.whole(0 if d.chance(0.05) else 1, 4), d.whole(1, 4), d.whole(1, 4)
     p = d.pick(2.0, 2.0, 1.0, 3.0, 1.5, float("inf"))
     x, y = d.normal(*batch, n, size), d.normal(*batch, m, size)
-    while x.size and p != 2.0:
-        # Differences of coordinates stay away from 0, and the largest from the next.
+    while x.size:
+        # Points, and differences of their coordinates, stay apart, and the largest difference from the next.
         apart = np.sort(np.abs(x[..., :, None, :] - y[..., None, :, :]), -1)
-        if apart.min() > 0.02 and (p < 9 or size == 1 or (apart[..., -1] - apart[..., -2]).min() > 0.02):
-            break
+        if apart[..., -1].min() > 0.3 and (p == 2.0 or apart.min() > 0.05):
+            if p < 9 or size == 1 or (apart[..., -1] - apart[..., -2]).min() > 0.02:
+                break
         x, y = d.normal(*batch, n, size) * 2, d.normal(*batch, m, size) * 2
     call = ours("cdist")
     mine = lambda x, y: call(x, y, p=p if p != 2.0 else None)  # noqa: E731

@@ -308,8 +308,8 @@ class MultiHeadAttention(Module):
                     bias = ops.slice(bias, 0, i * size, (i + 1) * size)
                 found.append(ops.linear(x, weight, bias))
         q, k, v = (self._cut(x) for x in found)
-        dropped = {"dropout": dropout, "key": dropout_key} if dropout else {}
-        seen = ops.scaled_dot_product_attention(q, k, v, mask, causal, **dropped)
+        dropped_by = dropout_key if dropout else None
+        seen = ops.scaled_dot_product_attention(q, k, v, mask, causal, dropout=dropout, key=dropped_by)
         return self.out_proj(ops.reshape(ops.transpose(seen, (0, 2, 1, 3)), query.shape))
 
     def _cut(self, x: Tensor) -> Tensor:

@@ -84,6 +84,7 @@ pub fn dropout2d_backward(grad_output: &Tensor, mask: &Tensor, p: f64) -> Result
 /// What other operations drop of their own numbers, as [`dropout`] does with this key, or with the `seed` that stands for
 /// it; `examples` are the sizes of first axes whose elements are examples of a batch. It is linear, and drops the same
 /// whenever it is called.
+#[track_caller]
 pub(super) fn dropped(
     x: &Tensor,
     p: f64,

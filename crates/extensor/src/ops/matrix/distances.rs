@@ -198,7 +198,7 @@ impl Cdist {
     pub(crate) const RECORD: &'static Record = &Record {
         name: OP,
         family: Family::Matrix,
-        formula: "yᵢⱼ = (Σ|aᵢ − bⱼ|ᵖ)^(1/p)",
+        formula: "yᵢⱼ = (Σ |aᵢ − bⱼ|^p)^(1/p)",
         derivative: "Σⱼ gᵢⱼ·u and −Σᵢ gᵢⱼ·u with u = sign(aᵢ − bⱼ)·(|aᵢ − bⱼ|/yᵢⱼ)^(p − 1)",
         domain: "points that do not coincide",
         conventions: "the derivative where points coincide is 0; for p = 1 the sign of 0 is 0, for p = ∞ equal differences \

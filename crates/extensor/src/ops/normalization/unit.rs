@@ -136,8 +136,8 @@ impl Unit {
     pub(crate) const RECORD: &'static Record = &Record {
         name: OP,
         family: Family::Normalization,
-        formula: "y = x/max(‖x‖ₚ, eps) with ‖x‖ₚ = (Σ|x|ᵖ)^(1/p)",
-        derivative: "(g − u·Σ g∘y)/n with n = ‖x‖ₚ and u = sign(x)·(|x|/n)^(p − 1); g/eps where n < eps",
+        formula: "y = x/max(n, eps) with n = (Σ |x|^p)^(1/p)",
+        derivative: "(g − u·Σ g∘y)/n with u = sign(x)·(|x|/n)^(p − 1); g/eps where n < eps",
         conventions: "a vector shorter than eps is divided by eps, so that zeros stay zeros, with the gradient g/eps; \
                       at eps the length counts; for p = 1 the sign of 0 is 0, for p = ∞ equal sizes share the gradient",
         params: &[
