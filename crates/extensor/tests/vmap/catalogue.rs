@@ -42,12 +42,19 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
+    /// Whether it draws random numbers.
+    fn draws(&self) -> bool {
+        let drops = |(name, _): (&str, _)| name == "dropout";
+        self.record.family == Family::Dropout || self.params.iter().any(drops)
+    }
+
     fn params(&self, example: Option<usize>) -> Params {
         match example {
             // Example i draws with key number i.
-            Some(i) if self.record.family == Family::Dropout && self.mapped.contains(&true) => {
+            Some(i) if self.draws() && self.mapped.contains(&true) => {
                 let key = Params::new().with("key", Key::new(7).fold_in(i as u64));
-                self.params.iter().fold(key, |all, (name, value)| all.with(name, value.clone()))
+                let others = self.params.iter().filter(|(name, _)| *name != "key");
+                others.fold(key, |all, (name, value)| all.with(name, value.clone()))
             }
             _ => self.params.clone(),
         }

@@ -301,7 +301,7 @@ impl GridSample {
         name: OP,
         family: Family::Convolution,
         formula: "y[n, c, o] = Σ w[k]·x[n, c, k] over the neighbours k of the place grid[n, o]",
-        derivative: "(Σ w[k]·g[n, c, o] over the o of which k is a neighbour, Σ w[k]′·x[n, c, k]·g[n, c, o] over c and k)",
+        derivative: "(Σ w[k]·g[n, c, o] over the o of which k is a neighbour, Σ s[k]·x[n, c, k]·g[n, c, o] over c and k, s the slopes of w)",
         domain: "differentiable by the grid off the borders of cells",
         conventions: "at the border of two cells the gradient for the grid is that of the cell behind it, and 0 \
                       on and beyond the edges with the paddings border and reflection (but for cubics); nearest \

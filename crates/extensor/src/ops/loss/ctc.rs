@@ -98,7 +98,7 @@ impl CtcLoss {
     pub(crate) const RECORD: &'static Record = &Record {
         name: OP,
         family: Family::Loss,
-        formula: "y = −ln Σ Π exp x[t, aₜ], over the alignments a that say the target",
+        formula: "y = −ln Σ ∏ exp(x[t, a[t]]), over the alignments a that say the target",
         derivative: "minus the share of the alignments, by their probabilities, that say the class at the step",
         conventions: "the loss is ∞ where no alignment says the target, or 0 with zero_infinity, and its gradient 0 \
                       in both cases; the gradient is that by x as it is, minus how often on average a step says a \

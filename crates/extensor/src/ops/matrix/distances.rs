@@ -36,6 +36,8 @@ options! {
 /// Distances are made of differences, which are never stored: that of points that lie close together far from 0 has all
 /// its digits, and memory grows with `n·m`, not with `n·m·d`. (Forward mode and second derivatives store them.)
 ///
+/// Domain: points that do not coincide.
+///
 /// Conventions: the derivative where points coincide is 0; for p = 1 the sign of 0 is 0, for p = ∞ equal differences share
 /// the gradient; below p = 1 a difference of 0 has the gradient 0.
 ///

@@ -119,7 +119,7 @@ impl Cosine {
         name: OP,
         family: Family::Reduction,
         formula: "y = Σ a∘b/(max(|a|, eps)·max(|b|, eps))",
-        derivative: "(b̂ − y·â)/|a| and (â − y·b̂)/|b| with â = a/|a| and b̂ = b/|b|; b̂/eps where |a| < eps",
+        derivative: "(b̂ − y·â)/|a| and (â − y·b̂)/|b| with â = a/|a| and b̂ = b/|b|; b̂/eps where |a| < eps",
         conventions: "a vector shorter than eps counts as if its length were eps, and does so as a constant: beside zeros \
                       the cosine is 0, and their gradient g·b/(eps·|b|); at eps the length counts",
         inputs: &[crate::ops::record::Input::new("a"), crate::ops::record::Input::new("b")],
