@@ -62,6 +62,8 @@ options! {
 /// `grid[n, o]`, whose numbers are `(x, y)` or `(x, y, z)`, the last axis of the image first, from −1 at
 /// one of its edges to 1 at the other. The places and the weights are computed in `f64`.
 ///
+/// Domain: differentiable by the grid off the borders of cells.
+///
 /// Conventions: at the border of two cells the gradient for the grid is that of the cell behind it, and 0 on
 /// and beyond the edges with the paddings border and reflection (but for cubics); nearest rounds halves to
 /// even, and its gradient for the grid is 0; a place that is NaN gives NaN, an infinite one what is beyond
