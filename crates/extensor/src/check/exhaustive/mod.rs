@@ -29,6 +29,11 @@ use std::time::Instant;
 use subject::Subject;
 pub use sweep::{Found, Sweep, Worst};
 
+/// What `f64` says in a dtype: the largest number of the one stands for that of the other.
+fn in_dtype(want: f64, dtype: DType) -> f64 {
+    if want.abs() == f64::MAX { dtype.max_finite().copysign(want) } else { want }
+}
+
 /// Which operations to try, and in which dtypes.
 #[derive(Clone, Debug)]
 pub struct Plan {

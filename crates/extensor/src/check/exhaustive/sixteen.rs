@@ -1,5 +1,6 @@
 //! All numbers of a 16-bit type.
 
+use super::in_dtype;
 use super::subject::Subject;
 use crate::check::nested::Mode;
 use crate::check::suite::Log;
@@ -130,7 +131,7 @@ fn judge(
         let same = want.is_nan() && got.is_nan();
         return if same { Ok(0.0) } else { Err(format!("got {got:?}, want {want:?}")) };
     }
-    let most = dtype.max_finite();
+    let (most, want) = (dtype.max_finite(), in_dtype(want, dtype));
     let singular = order > 0 && !steady && want.abs() > most && want.is_finite();
     let want = if singular { most.copysign(want) } else { want };
     let half = 0.5 * ulp(want, dtype);

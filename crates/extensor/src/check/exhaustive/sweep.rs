@@ -1,5 +1,6 @@
 //! All numbers of `f32`, in pieces.
 
+use super::in_dtype;
 use super::subject::Subject;
 use super::{fail, records};
 use crate::check::nested::Mode;
@@ -342,6 +343,7 @@ fn ulps_apart(got: f64, want: f64, order: usize, scale: f64) -> f64 {
     if got.is_nan() || want.is_nan() {
         return if got.is_nan() && want.is_nan() { 0.0 } else { f64::INFINITY };
     }
+    let want = in_dtype(want, DType::F32);
     if want.abs() > OVER * (1.0 + 1e-5) && got.is_finite() {
         return f64::INFINITY; // Overflow is to be seen.
     }
