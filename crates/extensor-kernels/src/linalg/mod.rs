@@ -1,7 +1,7 @@
 //! Decompositions of matrices, one at a time, a batch of them in parallel.
 //!
 //! Matrices lie in row-major order, one after the other. The decompositions are faer's, on one thread, in
-//! memory that is asked for first; of a large matrix some are made panel by panel ([`blocks`]). What they cannot do (a matrix that is singular, one that is not positive
+//! memory that is asked for first; of a large matrix some are made panel by panel (`blocks`). What they cannot do (a matrix that is singular, one that is not positive
 //! definite) is a value: the number of the first such matrix. Work is cut by sizes alone, so that the
 //! bits do not depend on the number of threads. A matrix with a number in it that is not finite gives NaN.
 
