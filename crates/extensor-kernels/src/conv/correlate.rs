@@ -1,4 +1,4 @@
-//! Planes computed from the windows of other planes.
+//! Planes, and volumes, computed from the windows of others.
 
 use super::direct;
 use super::geometry::{Geometry, Lattice};
@@ -8,21 +8,26 @@ use crate::par::{self, Shared};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The planes that a group has in an image.
+/// The volumes that a group has in an image, one for each channel.
 #[derive(Clone, Copy)]
-pub(super) struct Planes {
+pub(super) struct Volumes {
     pub channels: usize,
+    pub depth: usize,
     pub height: usize,
     pub width: usize,
 }
 
-impl Planes {
+impl Volumes {
     pub(super) fn plane(&self) -> usize {
         self.height * self.width
     }
 
+    pub(super) fn volume(&self) -> usize {
+        self.depth * self.plane()
+    }
+
     fn size(&self) -> usize {
-        self.channels * self.plane()
+        self.channels * self.volume()
     }
 }
 
@@ -37,25 +42,44 @@ const LANES: usize = 480;
 /// Multiply-adds that a task has at least, if there is a choice.
 const TASK: usize = 1 << 16;
 
-/// A correlation: for each pair of lattices, the positions of the result that it stands for are
+/// A correlation: for each choice of lattices, the positions of the result that it stands for are
 /// products of weights and patches.
 pub(super) struct Correlation<'a, T: Clone> {
     pub geometry: &'a Geometry,
-    pub from: Planes,
-    pub to: Planes,
-    pub y: Vec<Lattice>,
-    pub x: Vec<Lattice>,
-    /// For each pair of lattices (those of the vertical axis in the outer loop) and group: a row
+    pub from: Volumes,
+    pub to: Volumes,
+    /// Those along each axis: of depth, height and width.
+    pub lattices: [Vec<Lattice>; 3],
+    /// For each choice of lattices (those of the first axis in the outer loop) and group: a row
     /// for each channel of the result, a column for each channel and tap of what it is made of.
     pub weight: Cow<'a, [T]>,
     pub bias: Option<&'a [T]>,
 }
 
-/// A pair of lattices with its weights for one group.
+/// A lattice along each axis, with the weights for one group.
 struct Phase<'a, T> {
-    y: &'a Lattice,
-    x: &'a Lattice,
+    at: Along<'a>,
     weight: &'a [T],
+}
+
+/// A lattice along each axis.
+#[derive(Clone, Copy)]
+pub(super) struct Along<'a> {
+    pub z: &'a Lattice,
+    pub y: &'a Lattice,
+    pub x: &'a Lattice,
+}
+
+impl Along<'_> {
+    /// How many taps a window has.
+    pub(super) fn taps(&self) -> usize {
+        self.z.taps.len() * self.y.taps.len() * self.x.taps.len()
+    }
+
+    /// Rows of positions that an image has.
+    pub(super) fn rows(&self) -> usize {
+        self.z.count * self.y.count
+    }
 }
 
 impl<T: Element> Correlation<'_, T> {
@@ -105,9 +129,10 @@ impl<T: Element> Correlation<'_, T> {
     /// filled, but few enough for all threads to have some. It does not show in the result.
     fn together(&self, threads: usize) -> usize {
         let Geometry { images, groups, .. } = *self.geometry;
-        let positions = self.to.plane() / (self.y.len() * self.x.len()).max(1);
-        let empty = self.from.size() == 0 || self.y.is_empty() || self.x.is_empty();
-        let plain = self.y.iter().zip(&self.x).all(|(y, x)| self.is_plain(y, x));
+        let phases: usize = self.lattices.iter().map(Vec::len).product();
+        let positions = self.to.volume() / phases.max(1);
+        let empty = self.from.size() == 0 || phases == 0;
+        let plain = self.phases(0).all(|phase| self.is_plain(phase.at));
         if !T::WIDE || self.geometry.by_rows::<T>() || empty || plain || positions >= SMALL {
             return 1;
         }
@@ -116,17 +141,19 @@ impl<T: Element> Correlation<'_, T> {
     }
 
     /// Whether a window is of one element, so that the patches are the image.
-    fn is_plain(&self, y: &Lattice, x: &Lattice) -> bool {
+    fn is_plain(&self, at: Along<'_>) -> bool {
         let plain = |lattice: &Lattice, size: usize| {
             matches!(lattice.taps[..], [(0, _)]) && lattice.read_step == 1 && lattice.count == size
         };
-        plain(y, self.from.height) && plain(x, self.from.width)
+        let Volumes { depth, height, width, .. } = self.from;
+        plain(at.z, depth) && plain(at.y, height) && plain(at.x, width)
     }
 
     /// Whether the result is one phase.
     fn is_whole(&self) -> bool {
         let whole = |lattices: &[Lattice], size: usize| matches!(lattices, [only] if only.step == 1 && only.count == size);
-        whole(&self.y, self.to.height) && whole(&self.x, self.to.width)
+        let sizes = [self.to.depth, self.to.height, self.to.width];
+        self.lattices.iter().zip(sizes).all(|(lattices, size)| whole(lattices, size))
     }
 
     fn bias(&self, group: usize) -> Option<&[T]> {
@@ -136,14 +163,13 @@ impl<T: Element> Correlation<'_, T> {
     /// The phases of a group.
     fn phases(&self, group: usize) -> impl Iterator<Item = Phase<'_, T>> {
         let mut before = 0;
-        let pairs = self.y.iter().flat_map(|y| self.x.iter().map(move |x| (y, x)));
-        let all = pairs.map(move |(y, x)| {
-            let size = self.to.channels * self.from.channels * y.taps.len() * x.taps.len();
+        let all = choices(&self.lattices).map(move |at| {
+            let size = self.to.channels * self.from.channels * at.taps();
             let weight = &self.weight[before + group * size..][..size];
             before += self.geometry.groups * size;
-            Phase { y, x, weight }
+            Phase { at, weight }
         });
-        all.filter(|phase| phase.y.count > 0 && phase.x.count > 0)
+        all.filter(|phase| phase.at.rows() > 0 && phase.at.x.count > 0)
     }
 
     /// Computes the planes of one group of one image.
@@ -152,27 +178,20 @@ impl<T: Element> Correlation<'_, T> {
         let (whole, by_rows) = (self.is_whole(), self.geometry.by_rows::<T>());
         // Nothing else is written where no window reaches.
         if !whole || (bias.is_some() && !by_rows) || source.is_empty() {
-            start(result, to.plane(), bias);
+            start(result, to.volume(), bias);
         }
         if source.is_empty() {
             return;
         }
         for phase in self.phases(group) {
-            let Phase { y, x, weight } = phase;
+            let Phase { at, weight } = phase;
             if by_rows {
-                direct::correlate(from, to, y, x, weight, bias, source, result);
+                direct::correlate(from, to, at, weight, bias, source, result);
             } else if whole {
-                self.product(&phase, source, 1, 0..y.count, bias.is_some(), result, to.plane());
+                self.product(&phase, source, 1, 0..at.rows(), bias.is_some(), result, to.volume());
             } else {
-                self.aside(&phase, source, 1, bias, |numbers, row, channel, _| {
-                    let plane = &mut result[channel * to.plane()..][..to.plane()];
-                    scatter(
-                        numbers,
-                        y,
-                        x,
-                        to.width,
-                        &mut plane[(y.first + row * y.step) * to.width..],
-                    );
+                self.aside(&phase, source, 1, bias, |numbers, _, first| {
+                    scatter(numbers, at.y, at.x, to.width, &mut result[first..]);
                 });
             }
         }
@@ -189,14 +208,13 @@ impl<T: Element> Correlation<'_, T> {
     ) {
         let (to, bias) = (&self.to, self.bias(group));
         if !self.is_whole() {
-            images.clone().for_each(|image| start(result(image), to.plane(), bias));
+            images.clone().for_each(|image| start(result(image), to.volume(), bias));
         }
         for phase in self.phases(group) {
-            let Phase { y, x, .. } = phase;
-            self.aside(&phase, source, images.len(), bias, |numbers, row, channel, image| {
+            let Along { y, x, .. } = phase.at;
+            self.aside(&phase, source, images.len(), bias, |numbers, image, first| {
                 let result = result(images.start + image);
-                let plane = &mut result[channel * to.plane()..][..to.plane()];
-                scatter(numbers, y, x, to.width, &mut plane[(y.first + row * y.step) * to.width..]);
+                scatter(numbers, y, x, to.width, &mut result[first..]);
             });
         }
     }
@@ -214,49 +232,49 @@ impl<T: Element> Correlation<'_, T> {
         result: &mut [T],
         apart: usize,
     ) {
-        let Phase { y, x, weight } = *phase;
-        let Planes { channels, height, width } = self.from;
-        let (m, n) = (self.to.channels, rows.len() * x.count);
-        let k = channels * y.taps.len() * x.taps.len();
+        let Phase { at, weight } = *phase;
+        let Volumes { channels, depth, height, width } = self.from;
+        let (m, n) = (self.to.channels, rows.len() * at.x.count);
+        let k = channels * at.taps();
         let dims = Dims { m, k, n };
         let weight = Matrix::row_major(weight, k).lanes(m, k);
-        if images == 1 && self.is_plain(y, x) {
+        if images == 1 && self.is_plain(at) {
             let image = Matrix {
                 data: source,
                 offset: rows.start * width,
                 row_stride: 1,
-                col_stride: self.from.plane() as isize,
+                col_stride: self.from.volume() as isize,
             };
             product_of(dims, &weight, &image.lanes(n, k), accumulate, result, apart);
             return;
         }
         let patches = Patches {
-            planes: source,
+            volumes: source,
+            depth,
             height,
             width,
             channels,
             images,
             apart: self.from.size() * self.geometry.groups,
-            y,
-            x,
+            at,
             first_row: rows.start,
         };
         product_of(dims, &weight, &patches, accumulate, result, apart);
     }
 
     /// Computes a phase whose positions do not lie side by side in the result: some rows at a time,
-    /// aside. `write` gets the numbers of whole rows of one plane, the first of which is `row`, with
-    /// the channel and the image.
+    /// aside. `write` gets the numbers of whole rows of one plane, with the image and where in it the
+    /// first row begins.
     fn aside(
         &self,
         phase: &Phase<'_, T>,
         source: &[T],
         images: usize,
         bias: Option<&[T]>,
-        mut write: impl FnMut(&[T], usize, usize, usize),
+        mut write: impl FnMut(&[T], usize, usize),
     ) {
-        let (y, x, channels) = (phase.y, phase.x, self.to.channels);
-        let all = images * y.count;
+        let (Along { z, y, x }, to) = (phase.at, &self.to);
+        let (all, channels) = (images * phase.at.rows(), to.channels);
         let together = (ASIDE / (channels * x.count)).clamp(1, all);
         scratch::with(channels * together * x.count, |aside: &mut [T]| {
             for first in (0..all).step_by(together) {
@@ -270,10 +288,13 @@ impl<T: Element> Correlation<'_, T> {
                 for (channel, numbers) in aside.chunks_exact(apart).enumerate() {
                     let mut row = rows.start;
                     while row < rows.end {
-                        let (image, within) = (row / y.count, row % y.count);
-                        let end = rows.end.min((image + 1) * y.count);
+                        let (plane, within) = (row / y.count, row % y.count);
+                        let end = rows.end.min((plane + 1) * y.count);
                         let part = (row - rows.start) * x.count..(end - rows.start) * x.count;
-                        write(&numbers[part], within, channel, image);
+                        let (image, plane) = (plane / z.count, plane % z.count);
+                        let plane = channel * to.depth + z.first + plane * z.step;
+                        let first = plane * to.height + y.first + within * y.step;
+                        write(&numbers[part], image, first * to.width);
                         row = end;
                     }
                 }
@@ -303,35 +324,40 @@ pub(super) fn scatter<T: Copy>(
     }
 }
 
-/// Fills planes with their channel's bias, or zeros.
-fn start<T: Element>(planes: &mut [T], plane: usize, bias: Option<&[T]>) {
+/// Fills volumes with their channel's bias, or zeros.
+fn start<T: Element>(volumes: &mut [T], volume: usize, bias: Option<&[T]>) {
     let zero = [T::narrow(T::Acc::ZERO)];
     let values = bias.unwrap_or(&zero).iter().cycle();
-    for (plane, &value) in planes.chunks_exact_mut(plane.max(1)).zip(values) {
-        plane.fill(value);
+    for (volume, &value) in volumes.chunks_exact_mut(volume.max(1)).zip(values) {
+        volume.fill(value);
     }
 }
 
-/// The weight as a correlation from filters to channels needs it, for each pair of lattices.
+/// Every choice of a lattice along each axis, those of the last the fastest.
+fn choices(lattices: &[Vec<Lattice>; 3]) -> impl Iterator<Item = Along<'_>> {
+    let [z, y, x] = lattices;
+    let pairs = z.iter().flat_map(move |z| y.iter().map(move |y| (z, y)));
+    pairs.flat_map(move |(z, y)| x.iter().map(move |x| Along { z, y, x }))
+}
+
+/// The weight as a correlation from filters to channels needs it, for each choice of lattices.
 pub(super) fn exchanged<T: Element>(
     geometry: &Geometry,
-    y: &[Lattice],
-    x: &[Lattice],
+    lattices: &[Vec<Lattice>; 3],
     weight: &[T],
 ) -> Vec<T> {
     let Geometry { groups, channels, filters, .. } = *geometry;
-    let (taps, columns) = (geometry.taps(), geometry.x.kernel);
+    let [rows, columns] = [geometry.y.kernel, geometry.x.kernel];
     let mut found = Vec::with_capacity(weight.len());
-    for y in y {
-        for x in x {
-            for group in 0..groups {
-                for channel in 0..channels {
-                    for filter in 0..filters {
-                        let window = ((group * filters + filter) * channels + channel) * taps;
+    for Along { z, y, x } in choices(lattices) {
+        for group in 0..groups {
+            for channel in 0..channels {
+                for filter in 0..filters {
+                    let window = (group * filters + filter) * channels + channel;
+                    for &(_, plane) in &z.taps {
                         for &(_, row) in &y.taps {
-                            for &(_, column) in &x.taps {
-                                found.push(weight[window + row * columns + column]);
-                            }
+                            let row = (window * geometry.z.kernel + plane) * rows + row;
+                            found.extend(x.taps.iter().map(|&(_, at)| weight[row * columns + at]));
                         }
                     }
                 }

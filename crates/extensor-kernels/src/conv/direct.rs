@@ -4,7 +4,7 @@
 //! numbers that one tap reads for neighbouring positions side by side whatever the stride. The loops
 //! over a strip know neither edges nor steps.
 
-use super::correlate::{Planes, scatter};
+use super::correlate::{Along, Volumes, scatter};
 use super::geometry::Lattice;
 use crate::gemm::simd::{Simd, Work, dispatch};
 use crate::gemm::{Element, Real, scratch};
@@ -88,8 +88,17 @@ impl Strips {
         self.step.0 * self.row
     }
 
-    /// Copies what `rows` of positions read to a strip.
-    pub(super) fn fill<T: Element>(&self, plane: &[T], rows: Range<usize>, strip: &mut [T::Acc]) {
+    /// Copies what `rows` of positions read to a strip: zeros if there is no such plane.
+    pub(super) fn fill<T: Element>(
+        &self,
+        plane: Option<&[T]>,
+        rows: Range<usize>,
+        strip: &mut [T::Acc],
+    ) {
+        let Some(plane) = plane else {
+            strip.fill(T::Acc::ZERO);
+            return;
+        };
         let count = (rows.len() - 1) * self.step.0 + self.reach;
         let top = (rows.start * self.step.0) as isize + self.first.0;
         let step = self.step.1 as isize;
@@ -181,19 +190,25 @@ impl<R: Real> Work<R> for Framed<'_, R> {
     }
 }
 
-/// Computes the planes of a group through one pair of lattices.
-#[expect(clippy::too_many_arguments, reason = "one call, in which each has its name")]
+/// The plane that a tap along the depth of a volume sees from a position, if it exists.
+pub(super) fn plane_seen(z: &Lattice, position: usize, tap: isize, depth: usize) -> Option<usize> {
+    let at = (position * z.read_step) as isize + tap;
+    (at >= 0 && at < depth as isize).then_some(at as usize)
+}
+
+/// Computes the volumes of a group through one lattice along each axis.
 pub(super) fn correlate<T: Element>(
-    from: &Planes,
-    to: &Planes,
-    y: &Lattice,
-    x: &Lattice,
+    from: &Volumes,
+    to: &Volumes,
+    Along { z, y, x }: Along<'_>,
     weight: &[T],
     bias: Option<&[T]>,
     source: &[T],
     result: &mut [T],
 ) {
-    let strips = Strips::new(from.height, from.width, from.channels, y, x);
+    // What each tap along the depth sees of a channel is a plane by itself.
+    let seen = from.channels * z.taps.len();
+    let strips = Strips::new(from.height, from.width, seen, y, x);
     let plane = from.plane();
     let dense = T::WIDE && y.step == 1 && x.step == 1 && x.count == to.width;
     let weight = widened(weight);
@@ -202,28 +217,33 @@ pub(super) fn correlate<T: Element>(
         None => Cow::Owned(vec![T::Acc::ZERO; to.channels]),
     };
     let shared = Shared::new(result);
-    let strip_room = from.channels * strips.len();
+    let strip_room = seen * strips.len();
     let aside = if dense { 0 } else { to.channels * strips.together * x.count };
-    par::parallel_for(y.count.div_ceil(strips.together), &|band| {
-        let first = band * strips.together;
+    let bands = y.count.div_ceil(strips.together);
+    par::parallel_for(z.count * bands, &|task| {
+        let (position, first) = (task / bands, task % bands * strips.together);
         let rows = first..y.count.min(first + strips.together);
         scratch::with(strip_room + aside, |room: &mut [T::Acc]| {
             let (strip, aside) = room.split_at_mut(strip_room);
-            for (channel, strip) in strip.chunks_exact_mut(strips.len()).enumerate() {
-                strips.fill(&source[channel * plane..][..plane], rows.clone(), strip);
+            for (at, strip) in strip.chunks_exact_mut(strips.len()).enumerate() {
+                let (channel, tap) = (at / z.taps.len(), z.taps[at % z.taps.len()].0);
+                let found = plane_seen(z, position, tap, from.depth);
+                let found = found.map(|at| &source[(channel * from.depth + at) * plane..][..plane]);
+                strips.fill(found, rows.clone(), strip);
             }
             let size = rows.len() * x.count;
             // From the first row of the band to its last, as far as they are this pair's.
             let line = |row: usize| (y.first + row * y.step) * to.width;
             let part = |channel: usize| {
-                let plane = channel * to.plane();
+                let plane = channel * to.depth + z.first + position * z.step;
+                let plane = plane * to.plane();
                 let end = plane + line(rows.end - 1) + to.width;
                 // SAFETY: rows of the result, of which no other band has any.
                 unsafe { shared.part(plane + line(rows.start), end) }
             };
             let (numbers, apart) = match dense {
                 // `T` is `T::Acc`.
-                true => (part(0).as_mut_ptr().cast(), to.plane()),
+                true => (part(0).as_mut_ptr().cast(), to.volume()),
                 false => (aside.as_mut_ptr(), size),
             };
             dispatch(Sweep {

@@ -24,6 +24,10 @@ pub struct Axis {
 }
 
 impl Axis {
+    /// An axis that images do not have: a single element, and a window that sees it.
+    pub const SINGLE: Axis =
+        Axis { input: 1, output: 1, kernel: 1, stride: 1, padding: 0, dilation: 1 };
+
     /// The largest size that is computed with: sums of a few of these do not overflow.
     const LARGEST: usize = 1 << 48;
 
@@ -79,8 +83,8 @@ impl Axis {
     }
 }
 
-/// A convolution of a batch of images, channels in groups: `images` of `groups × channels` planes
-/// become `images` of `groups × filters` planes.
+/// A convolution of a batch of images, channels in groups: `images` of `groups × channels` volumes
+/// become `images` of `groups × filters` volumes. A volume of depth 1 is a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Images of the batch.
@@ -91,6 +95,8 @@ pub struct Geometry {
     pub channels: usize,
     /// Channels of the output in a group.
     pub filters: usize,
+    /// The axis from plane to plane: [`Axis::SINGLE`] where there is one only.
+    pub z: Axis,
     /// The vertical axis.
     pub y: Axis,
     /// The horizontal axis.
@@ -102,7 +108,7 @@ impl Geometry {
     /// copied: the fewer pairs of planes there are the more, and the more of the vectors rows fill.
     /// The loops have numbers of reduced precision to widen, and products a unit for them.
     pub(super) fn by_rows<T: Element>(&self) -> bool {
-        let pairs = self.channels.saturating_mul(self.filters);
+        let pairs = self.planes_seen().saturating_mul(self.filters);
         // Of four numbers that vectors compute, how many are to be wanted.
         let wanted = match pairs {
             0..=64 => 0,
@@ -112,13 +118,18 @@ impl Geometry {
             _ => return false,
         };
         let computed = self.x.output.next_multiple_of(LANES);
-        self.taps() > 1 && 4 * self.x.output >= wanted * computed
+        self.y.kernel * self.x.kernel > 1 && 4 * self.x.output >= wanted * computed
     }
 
     /// The same of the gradient for the weights, where a sum has [`LANES`] parts.
     pub(super) fn weights_by_rows<T: Element>(&self) -> bool {
         let (filters, pairs) = if T::WIDE { (4, 96) } else { (0, 16) };
-        self.filters <= filters || self.channels.saturating_mul(self.filters) <= pairs
+        self.filters <= filters || self.planes_seen().saturating_mul(self.filters) <= pairs
+    }
+
+    /// Planes of the input that a plane of the output is made of.
+    fn planes_seen(&self) -> usize {
+        self.channels.saturating_mul(self.z.kernel)
     }
 
     /// Elements of a plane of the input.
@@ -131,9 +142,19 @@ impl Geometry {
         self.y.output * self.x.output
     }
 
+    /// Elements of a channel of the input.
+    pub(super) fn input_volume(&self) -> usize {
+        self.z.input * self.input_plane()
+    }
+
+    /// Elements of a channel of the output.
+    pub(super) fn output_volume(&self) -> usize {
+        self.z.output * self.output_plane()
+    }
+
     /// Elements of a window.
     pub(super) fn taps(&self) -> usize {
-        self.y.kernel * self.x.kernel
+        self.z.kernel * self.y.kernel * self.x.kernel
     }
 
     /// Elements of the weight that a group has.
@@ -147,14 +168,14 @@ impl Geometry {
         let size = |sizes: &[usize]| {
             sizes.iter().try_fold(1usize, |all, &size| all.checked_mul(size)).unwrap_or(usize::MAX)
         };
-        let (y, x) = (self.y, self.x);
-        assert!(y.stride > 0 && x.stride > 0 && y.dilation > 0 && x.dilation > 0);
+        let Geometry { images, groups, channels, filters, z, y, x } = *self;
+        assert!([z, y, x].iter().all(|axis| axis.stride > 0 && axis.dilation > 0));
         let of = |name: &str, got: usize, sizes: &[usize]| {
             assert_eq!(got, size(sizes), "a convolution's {name} of {sizes:?}");
         };
-        of("input", input, &[self.images, self.groups, self.channels, y.input, x.input]);
-        of("weight", weight, &[self.groups, self.filters, self.channels, y.kernel, x.kernel]);
-        of("output", output, &[self.images, self.groups, self.filters, y.output, x.output]);
+        of("input", input, &[images, groups, channels, z.input, y.input, x.input]);
+        of("weight", weight, &[groups, filters, channels, z.kernel, y.kernel, x.kernel]);
+        of("output", output, &[images, groups, filters, z.output, y.output, x.output]);
     }
 }
 

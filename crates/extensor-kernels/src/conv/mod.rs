@@ -1,6 +1,6 @@
-//! Convolution of planes: sums over windows, with weights.
+//! Convolution of planes and of volumes: sums over windows, with weights.
 //!
-//! There are two kernels. `correlate` computes planes from the windows of other planes: the
+//! There are two kernels. `correlate` computes volumes from the windows of other volumes: the
 //! convolution itself, and the gradient for its input, in which the elements of one remainder
 //! modulo the stride see the output's gradient through windows that slide by one, so that nothing
 //! is stuffed with zeros or scattered. `weight` computes the gradient for the weights. Both are
@@ -22,7 +22,7 @@ mod tests;
 mod weight;
 
 use crate::gemm::Element;
-use correlate::{Correlation, Planes};
+use correlate::{Correlation, Volumes};
 pub use geometry::{Axis, Geometry, Lattice};
 use half::{bf16, f16};
 use std::borrow::Cow;
@@ -84,12 +84,12 @@ macro_rules! convolve {
 
 convolve!(f32, f64, f16, bf16);
 
-/// The planes of a group: of the convolution's input and of its output.
-fn planes(geometry: &Geometry) -> (Planes, Planes) {
-    let &Geometry { channels, filters, y, x, .. } = geometry;
+/// The volumes of a group: of the convolution's input and of its output.
+fn volumes(geometry: &Geometry) -> (Volumes, Volumes) {
+    let &Geometry { channels, filters, z, y, x, .. } = geometry;
     (
-        Planes { channels, height: y.input, width: x.input },
-        Planes { channels: filters, height: y.output, width: x.output },
+        Volumes { channels, depth: z.input, height: y.input, width: x.input },
+        Volumes { channels: filters, depth: z.output, height: y.output, width: x.output },
     )
 }
 
@@ -101,10 +101,10 @@ fn forward<T: Element>(
     y: &mut [T],
 ) {
     geometry.check(x.len(), weight.len(), y.len());
-    let (from, to) = planes(geometry);
-    let (along_y, along_x) = (Lattice::forward(&geometry.y), Lattice::forward(&geometry.x));
+    let (from, to) = volumes(geometry);
+    let lattices = [&geometry.z, &geometry.y, &geometry.x].map(Lattice::forward);
     let weight = Cow::Borrowed(weight);
-    Correlation { geometry, from, to, y: along_y, x: along_x, weight, bias }.run(x, y);
+    Correlation { geometry, from, to, lattices, weight, bias }.run(x, y);
 }
 
 fn input_gradient<T: Element>(
@@ -115,8 +115,8 @@ fn input_gradient<T: Element>(
     dx: &mut [T],
 ) {
     geometry.check(dx.len(), weight.len(), grad.len());
-    let (to, from) = planes(geometry);
-    let (y, x) = (Lattice::backward(&geometry.y), Lattice::backward(&geometry.x));
-    let weight = Cow::Owned(correlate::exchanged(geometry, &y, &x, weight));
-    Correlation { geometry, from, to, y, x, weight, bias }.run(grad, dx);
+    let (to, from) = volumes(geometry);
+    let lattices = [&geometry.z, &geometry.y, &geometry.x].map(Lattice::backward);
+    let weight = Cow::Owned(correlate::exchanged(geometry, &lattices, weight));
+    Correlation { geometry, from, to, lattices, weight, bias }.run(grad, dx);
 }

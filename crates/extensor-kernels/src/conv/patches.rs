@@ -1,7 +1,7 @@
 //! The patches that windows see, as an operand of a matrix product. They never exist in memory but
 //! for the block that is being multiplied.
 
-use super::geometry::Lattice;
+use super::correlate::Along;
 use crate::gemm::simd::{Simd, Work, dispatch};
 use crate::gemm::{Element, Matrix, Panels, Source, Strided, scratch};
 use std::ops::Range;
@@ -9,17 +9,17 @@ use std::ops::Range;
 /// The patches of some images: a lane for each position, in rows, one image after the other; a depth
 /// for each channel and tap.
 pub(super) struct Patches<'a, T> {
-    /// The images: planes of `height` × `width`, one for each channel.
-    pub planes: &'a [T],
+    /// The images: volumes of `depth` × `height` × `width`, one for each channel.
+    pub volumes: &'a [T],
+    pub depth: usize,
     pub height: usize,
     pub width: usize,
     pub channels: usize,
     /// How many images there are (one only, in reduced precision), and how far apart they begin.
     pub images: usize,
     pub apart: usize,
-    /// The positions and their taps along both axes.
-    pub y: &'a Lattice,
-    pub x: &'a Lattice,
+    /// The positions and their taps along the axes.
+    pub at: Along<'a>,
     /// The row of positions, counted through all images, with which the lanes begin.
     pub first_row: usize,
 }
@@ -31,16 +31,11 @@ pub(super) struct Turned<'a, T>(pub Patches<'a, T>);
 const LARGEST_STEP: usize = 1 << 24;
 
 impl<T: Element> Patches<'_, T> {
-    /// How many taps a window has.
-    fn taps(&self) -> usize {
-        self.y.taps.len() * self.x.taps.len()
-    }
-
     fn fill(&self, lanes: Range<usize>, depth: Range<usize>, panels: Panels, out: &mut [T::Acc]) {
-        let positions = (self.images * self.y.count - self.first_row) * self.x.count;
-        assert!(lanes.end <= positions && depth.end <= self.channels * self.taps());
-        let image = self.channels * self.height * self.width;
-        assert!(self.planes.len() >= (self.images - 1) * self.apart + image);
+        let positions = (self.images * self.at.rows() - self.first_row) * self.at.x.count;
+        assert!(lanes.end <= positions && depth.end <= self.channels * self.at.taps());
+        let image = self.channels * self.depth * self.height * self.width;
+        assert!(self.volumes.len() >= (self.images - 1) * self.apart + image);
         assert!(T::WIDE || self.images == 1);
         assert!(out.len() >= panels.padded(lanes.len()) * depth.len());
         assert!(panels.width.is_multiple_of(panels.pad));
@@ -126,6 +121,8 @@ struct Fill<'a, T: Element> {
 
 /// At most a register of lanes of one panel that lie in one row of positions.
 struct Piece {
+    /// `None` for the padding.
+    plane: Option<usize>,
     image: usize,
     row: usize,
     column: usize,
@@ -138,7 +135,7 @@ struct Piece {
 /// A piece as one tap sees it.
 #[derive(Clone, Copy)]
 struct Run {
-    /// Where in its plane the number for the first lane is (or would be).
+    /// Where in its volume the number for the first lane is (or would be).
     from: isize,
     to: usize,
     width: usize,
@@ -164,7 +161,8 @@ enum Kind {
 impl<T: Element> Fill<'_, T> {
     /// The pieces of all panels, those of the padding (of which no lane is in the image) included.
     fn pieces(&self, register: usize) -> Vec<Piece> {
-        let columns = self.from.x.count;
+        let Along { z, y, x } = self.from.at;
+        let columns = x.count;
         let (mut lane, end) = (self.lanes.start, self.lanes.end);
         let mut pieces = Vec::with_capacity((end - lane) / register * 2 + 4);
         let mut panel = 0;
@@ -175,14 +173,15 @@ impl<T: Element> Fill<'_, T> {
             while done < width {
                 let (row, column) = ((lane + done) / columns, (lane + done) % columns);
                 let row = self.from.first_row + row;
-                let (image, row) = (row / self.from.y.count, row % self.from.y.count);
-                let (lanes, row) = if done < used {
-                    ((columns - column).min(used - done), row)
+                let (plane, row) = (row / y.count, row % y.count);
+                let (image, plane) = (plane / z.count, plane % z.count);
+                let (lanes, plane) = if done < used {
+                    ((columns - column).min(used - done), Some(plane))
                 } else {
-                    (width - done, usize::MAX)
+                    (width - done, None)
                 };
                 let lanes = lanes.min(register);
-                pieces.push(Piece { image, row, column, lanes, to: panel + done, width });
+                pieces.push(Piece { plane, image, row, column, lanes, to: panel + done, width });
                 done += lanes;
             }
             panel += width * self.depth.len();
@@ -192,45 +191,54 @@ impl<T: Element> Fill<'_, T> {
     }
 
     /// What each tap reads for each piece, all pieces of the first tap first; and the rows of a
-    /// plane that are read at all.
+    /// volume that are read at all.
     fn runs(&self, pieces: &[Piece], register: usize) -> (Vec<Run>, Range<usize>) {
-        let Patches { y, x, height, width, .. } = *self.from;
-        let mut runs = Vec::with_capacity(pieces.len() * self.from.taps());
-        let mut rows = height..0;
-        for &(at_y, _) in &y.taps {
-            for &(at_x, _) in &x.taps {
-                let inside = x.inside(at_x, width);
-                for piece in pieces {
-                    let mut run = Run {
-                        from: 0,
-                        to: piece.to,
-                        width: piece.width,
-                        low: 0,
-                        high: 0,
-                        lanes: piece.lanes as u32,
-                        kind: Kind::Part,
-                    };
-                    let padding = piece.row == usize::MAX;
-                    let row = if padding { -1 } else { (piece.row * y.read_step) as isize + at_y };
-                    if row >= 0 && row < height as isize {
-                        let low = inside.start.clamp(piece.column, piece.column + piece.lanes);
-                        let high = inside.end.clamp(low, piece.column + piece.lanes);
-                        run.low = (low - piece.column) as u32;
-                        run.high = (high - piece.column) as u32;
-                        let column = (piece.column * x.read_step) as isize + at_x;
-                        run.from = (piece.image * self.from.apart) as isize;
-                        run.from += row * width as isize + column;
-                        rows = rows.start.min(row as usize)..rows.end.max(row as usize + 1);
-                        if run.low < run.high {
-                            run.kind = match run.high - run.low {
-                                _ if x.read_step == 2 => Kind::Second,
-                                _ if x.read_step != 1 => Kind::Apart,
-                                all if all as usize == register => Kind::Whole,
-                                _ => Kind::Part,
-                            };
+        let Patches { at: Along { z, y, x }, depth, height, width, .. } = *self.from;
+        let mut runs = Vec::with_capacity(pieces.len() * self.from.at.taps());
+        let mut rows = depth * height..0;
+        let inside = |at: usize, step: usize, tap: isize, size: usize| {
+            let at = (at * step) as isize + tap;
+            (at >= 0 && at < size as isize).then_some(at as usize)
+        };
+        for &(at_z, _) in &z.taps {
+            for &(at_y, _) in &y.taps {
+                // The row of its volume that each piece reads, if there is one.
+                let row = |piece: &Piece| {
+                    let plane = inside(piece.plane?, z.read_step, at_z, depth)?;
+                    Some(plane * height + inside(piece.row, y.read_step, at_y, height)?)
+                };
+                for &(at_x, _) in &x.taps {
+                    let columns = x.inside(at_x, width);
+                    for piece in pieces {
+                        let mut run = Run {
+                            from: 0,
+                            to: piece.to,
+                            width: piece.width,
+                            low: 0,
+                            high: 0,
+                            lanes: piece.lanes as u32,
+                            kind: Kind::Part,
+                        };
+                        if let Some(row) = row(piece) {
+                            let low = columns.start.clamp(piece.column, piece.column + piece.lanes);
+                            let high = columns.end.clamp(low, piece.column + piece.lanes);
+                            run.low = (low - piece.column) as u32;
+                            run.high = (high - piece.column) as u32;
+                            let column = (piece.column * x.read_step) as isize + at_x;
+                            run.from = (piece.image * self.from.apart) as isize;
+                            run.from += (row * width) as isize + column;
+                            rows = rows.start.min(row)..rows.end.max(row + 1);
+                            if run.low < run.high {
+                                run.kind = match run.high - run.low {
+                                    _ if x.read_step == 2 => Kind::Second,
+                                    _ if x.read_step != 1 => Kind::Apart,
+                                    all if all as usize == register => Kind::Whole,
+                                    _ => Kind::Part,
+                                };
+                            }
                         }
+                        runs.push(run);
                     }
-                    runs.push(run);
                 }
             }
         }
@@ -242,20 +250,22 @@ impl<T: Element> Work<T::Acc> for Fill<'_, T> {
     #[inline(always)]
     fn run<S: Simd<T = T::Acc>>(self) {
         // Numbers very far apart are read one at a time.
-        let register = if self.from.x.read_step > LARGEST_STEP { 1 } else { S::LANES };
+        let read_step = self.from.at.x.read_step;
+        let register = if read_step > LARGEST_STEP { 1 } else { S::LANES };
         let pieces = self.pieces(register);
         let (runs, rows) = self.runs(&pieces, S::LANES);
-        let (taps, plane) = (self.from.taps(), self.from.height * self.from.width);
-        let step = self.from.x.read_step.min(LARGEST_STEP) as i32;
-        // Reduced precisions are widened first, the rows of a plane that are read at a time.
-        let block = rows.start * self.from.width..rows.end.max(rows.start) * self.from.width;
+        let Patches { depth, height, width, .. } = *self.from;
+        let (taps, volume) = (self.from.at.taps(), depth * height * width);
+        let step = read_step.min(LARGEST_STEP) as i32;
+        // Reduced precisions are widened first, the rows of a volume that are read at a time.
+        let block = rows.start * width..rows.end.max(rows.start) * width;
         let room = if T::WIDE { 0 } else { block.len() };
         scratch::with(room, |wide: &mut [T::Acc]| {
             let mut at = self.depth.start;
             while at < self.depth.end {
                 let (channel, tap) = (at / taps, at % taps);
                 let end = self.depth.end.min((channel + 1) * taps);
-                let numbers = &self.from.planes[channel * plane..];
+                let numbers = &self.from.volumes[channel * volume..];
                 let from: *const T::Acc = if T::WIDE {
                     numbers.as_ptr().cast()
                 } else {
@@ -269,7 +279,7 @@ impl<T: Element> Work<T::Acc> for Fill<'_, T> {
                     for run in &runs[tap * pieces.len()..(tap + 1) * pieces.len()] {
                         // SAFETY: `fill` checked that the lanes and depths exist and that `out` has
                         // room for all panels, of which each piece has its part to itself. Lanes
-                        // from `low` up to `high` are inside a row of a plane; no others are read.
+                        // from `low` up to `high` are inside a row of a volume; no others are read.
                         // Steps are at most `LARGEST_STEP`, or of lane 0 only.
                         unsafe {
                             let to = out.add(run.to + depth * run.width);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::par::with_threads;
 
-/// A geometry, images that are not too small to reach every kernel.
+/// A geometry of planes, not too small to reach every kernel.
 fn geometry(
     [images, groups, channels, filters]: [usize; 4],
     sizes: [usize; 2],
@@ -12,11 +12,12 @@ fn geometry(
     padding: [usize; 2],
     dilation: [usize; 2],
 ) -> Geometry {
-    let axis = |i: usize| {
-        let axis = Axis::over(sizes[i], kernel[i], stride[i], padding[i], dilation[i]);
-        axis.expect("an axis")
-    };
-    Geometry { images, groups, channels, filters, y: axis(0), x: axis(1) }
+    let axis = |i: usize| axis(sizes[i], kernel[i], stride[i], padding[i], dilation[i]);
+    Geometry { images, groups, channels, filters, z: Axis::SINGLE, y: axis(0), x: axis(1) }
+}
+
+fn axis(size: usize, kernel: usize, stride: usize, padding: usize, dilation: usize) -> Axis {
+    Axis::over(size, kernel, stride, padding, dilation).expect("an axis")
 }
 
 /// Whole numbers from -3 to 3: their products and sums are exact in any order.
@@ -34,16 +35,23 @@ fn products(g: &Geometry, mut visit: impl FnMut(usize, usize, usize)) {
     for at in 0..g.images * g.groups {
         for filter in 0..g.filters {
             for channel in 0..g.channels {
-                for p in 0..g.output_plane() {
+                for p in 0..g.output_volume() {
                     for t in 0..g.taps() {
-                        let y = seen(&g.y, p / g.x.output, t / g.x.kernel);
-                        let x = seen(&g.x, p % g.x.output, t % g.x.kernel);
-                        let (Some(y), Some(x)) = (y, x) else { continue };
+                        let row = |at: usize, columns: usize, rows: usize| {
+                            (at / columns / rows, at / columns % rows, at % columns)
+                        };
+                        let at_p = row(p, g.x.output, g.y.output);
+                        let at_t = row(t, g.x.kernel, g.y.kernel);
+                        let z = seen(&g.z, at_p.0, at_t.0);
+                        let y = seen(&g.y, at_p.1, at_t.1);
+                        let x = seen(&g.x, at_p.2, at_t.2);
+                        let (Some(z), Some(y), Some(x)) = (z, y, x) else { continue };
                         let of = at % g.groups * g.filters + filter;
+                        let plane = (at * g.channels + channel) * g.z.input + z;
                         visit(
-                            ((at * g.channels + channel) * g.y.input + y) * g.x.input + x,
+                            (plane * g.y.input + y) * g.x.input + x,
                             (of * g.channels + channel) * g.taps() + t,
-                            (at * g.filters + filter) * g.output_plane() + p,
+                            (at * g.filters + filter) * g.output_volume() + p,
                         );
                     }
                 }
@@ -53,16 +61,16 @@ fn products(g: &Geometry, mut visit: impl FnMut(usize, usize, usize)) {
 }
 
 fn check<T: Convolve + PartialEq + std::fmt::Debug>(g: &Geometry, of: impl Fn(f64) -> T) {
-    let outputs = g.images * g.groups * g.filters * g.output_plane();
-    let inputs = g.images * g.groups * g.channels * g.input_plane();
+    let outputs = g.images * g.groups * g.filters * g.output_volume();
+    let inputs = g.images * g.groups * g.channels * g.input_volume();
     let x = numbers(inputs, 1);
     let weight = numbers(g.groups * g.weights(), 2);
     let grad = numbers(outputs, 3);
     let (y_bias, x_bias) = (numbers(g.groups * g.filters, 4), numbers(g.groups * g.channels, 5));
     let mut y: Vec<f64> =
-        (0..outputs).map(|i| y_bias[i / g.output_plane() % y_bias.len()]).collect();
+        (0..outputs).map(|i| y_bias[i / g.output_volume() % y_bias.len()]).collect();
     let mut dx: Vec<f64> =
-        (0..inputs).map(|i| x_bias[i / g.input_plane() % x_bias.len()]).collect();
+        (0..inputs).map(|i| x_bias[i / g.input_volume() % x_bias.len()]).collect();
     let mut dweight = vec![0.0; weight.len()];
     products(g, |i, j, k| {
         y[k] += weight[j] * x[i];
@@ -116,9 +124,33 @@ fn geometries() -> Vec<Geometry> {
     ]
 }
 
+/// The same kinds with a depth: of every way that windows can lie along it, beside products, loops along
+/// rows, planes that lie side by side and ones that do not, and images that are taken together.
+fn volumes() -> Vec<Geometry> {
+    let one = [1, 1];
+    let of = |planes: Geometry, z: Axis| Geometry { z, ..planes };
+    vec![
+        of(geometry([2, 1, 7, 20], [9, 19], [3, 3], one, one, one), axis(6, 3, 1, 1, 1)),
+        of(geometry([3, 2, 5, 9], [7, 5], [3, 2], [2, 1], one, one), axis(7, 2, 2, 0, 3)),
+        of(geometry([2, 1, 9, 12], [11, 9], [3, 3], [2, 2], one, one), axis(8, 3, 3, 2, 1)),
+        of(geometry([9, 1, 5, 6], [3, 3], [2, 2], one, one, one), axis(3, 2, 1, 0, 1)),
+        of(geometry([2, 1, 9, 5], [6, 20], one, one, [0, 0], one), axis(4, 1, 1, 0, 1)),
+        of(geometry([2, 1, 9, 5], [6, 20], one, one, [0, 0], one), axis(9, 1, 4, 0, 1)),
+        of(geometry([2, 1, 20, 9], [6, 20], one, one, [0, 0], one), axis(5, 3, 2, 1, 1)),
+        of(geometry([3, 1, 1, 2], [12, 20], [3, 3], one, one, one), axis(5, 3, 1, 1, 1)),
+        of(geometry([2, 2, 2, 3], [12, 33], [3, 2], [2, 2], one, one), axis(7, 3, 2, 1, 2)),
+        of(geometry([2, 1, 2, 3], [9, 32], [2, 2], [3, 3], [0, 0], one), axis(8, 2, 3, 0, 1)),
+        of(geometry([2, 1, 3, 2], [90, 90], [3, 3], one, one, one), axis(3, 3, 1, 1, 1)),
+        // A volume of depth 1 that is seen from more positions than one.
+        of(geometry([2, 1, 5, 7], [9, 20], [3, 3], one, one, one), axis(1, 2, 1, 2, 1)),
+        of(geometry([2, 1, 1, 2], [9, 20], [3, 3], one, one, one), axis(1, 1, 1, 1, 1)),
+        of(geometry([0, 1, 5, 5], [6, 6], [2, 2], one, one, one), axis(3, 2, 1, 0, 1)),
+    ]
+}
+
 #[test]
 fn f32_and_f64_agree_with_loops_over_all_indices() {
-    for g in &geometries() {
+    for g in &[geometries(), volumes()].concat() {
         check(g, |v| v as f32);
         check(g, |v| v);
     }
@@ -126,7 +158,7 @@ fn f32_and_f64_agree_with_loops_over_all_indices() {
 
 #[test]
 fn reduced_precisions_round_the_exact_sum_once() {
-    for g in &geometries() {
+    for g in &[geometries(), volumes()].concat() {
         check(g, f16::from_f64);
         check(g, bf16::from_f64);
     }

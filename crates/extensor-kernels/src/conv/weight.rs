@@ -4,7 +4,8 @@
 //! Images are taken in parts, whose sums are added in order. How many there are depends on the
 //! sizes alone.
 
-use super::direct::{LANES, Products, STRIP, Strips, total};
+use super::correlate::Along;
+use super::direct::{LANES, Products, STRIP, Strips, plane_seen, total};
 use super::geometry::{Geometry, Lattice};
 use super::patches::{Gradients, Patches, Turned};
 use crate::gemm::simd::dispatch;
@@ -41,10 +42,10 @@ pub(super) fn gradient<T: Element>(geometry: &Geometry, grad: &[T], x: &[T], dwe
         return;
     }
     let by_rows = geometry.weights_by_rows::<T>();
-    let work = weights.saturating_mul(geometry.output_plane());
+    let work = weights.saturating_mul(geometry.output_volume());
     let most = (BYTES / size_of::<T::Acc>() / dweight.len()).min(PARTS);
     let parts = most.min(images.saturating_mul(work).saturating_mul(groups) / PART).min(images);
-    let parts = parts.min(images.saturating_mul(geometry.output_plane()) / POSITIONS);
+    let parts = parts.min(images.saturating_mul(geometry.output_volume()) / POSITIONS);
     let together = images.div_ceil(parts.max(1));
     let parts = images.div_ceil(together);
     scratch::with(parts * dweight.len(), |sums: &mut [T::Acc]| {
@@ -57,9 +58,11 @@ pub(super) fn gradient<T: Element>(geometry: &Geometry, grad: &[T], x: &[T], dwe
 fn sum<T: Element>(geometry: &Geometry, grad: &[T], x: &[T], together: usize, sums: &mut [T::Acc]) {
     let Geometry { images, groups, .. } = *geometry;
     let (weights, by_rows) = (geometry.weights(), geometry.weights_by_rows::<T>());
-    let work = weights.saturating_mul(geometry.output_plane());
-    let (y, x_axis) = (&Lattice::forward(&geometry.y)[0], &Lattice::forward(&geometry.x)[0]);
-    let part = Part { geometry, y, x: x_axis, grad, image: x };
+    let work = weights.saturating_mul(geometry.output_volume());
+    let along =
+        [&geometry.z, &geometry.y, &geometry.x].map(|axis| Lattice::forward(axis).remove(0));
+    let at = Along { z: &along[0], y: &along[1], x: &along[2] };
+    let part = Part { geometry, at, grad, image: x };
     let tasks = sums.len() / weights;
     let shared = Shared::new(sums);
     let one = |task: usize| {
@@ -80,8 +83,7 @@ fn sum<T: Element>(geometry: &Geometry, grad: &[T], x: &[T], together: usize, su
 /// What a part's sums are made of.
 struct Part<'a, T> {
     geometry: &'a Geometry,
-    y: &'a Lattice,
-    x: &'a Lattice,
+    at: Along<'a>,
     grad: &'a [T],
     image: &'a [T],
 }
@@ -90,19 +92,19 @@ impl<T: Element> Part<'_, T> {
     /// Where the output's gradient of a group in an image begins.
     fn grad_at(&self, image: usize, group: usize) -> usize {
         let g = self.geometry;
-        (image * g.groups + group) * g.filters * g.output_plane()
+        (image * g.groups + group) * g.filters * g.output_volume()
     }
 
     /// Where the channels of a group in an image begin.
     fn image_at(&self, image: usize, group: usize) -> usize {
         let g = self.geometry;
-        (image * g.groups + group) * g.channels * g.input_plane()
+        (image * g.groups + group) * g.channels * g.input_volume()
     }
 
     /// Sums as a product: a row for each channel and tap, a column for each filter.
     fn product(&self, group: usize, images: Range<usize>, sums: &mut [T::Acc]) {
         let g = self.geometry;
-        let positions = g.output_plane();
+        let positions = g.output_volume();
         // Numbers of reduced precision are widened an image at a time.
         let together = if T::WIDE { (DEPTH / positions).max(1) } else { 1 };
         let first = images.start;
@@ -110,14 +112,14 @@ impl<T: Element> Part<'_, T> {
             let some = together.min(images.end - image);
             let dims = Dims { m: g.channels * g.taps(), k: some * positions, n: g.filters };
             let patches = Turned(Patches {
-                planes: &self.image[self.image_at(image, group)..],
+                volumes: &self.image[self.image_at(image, group)..],
+                depth: g.z.input,
                 height: g.y.input,
                 width: g.x.input,
                 channels: g.channels,
                 images: some,
-                apart: g.groups * g.channels * g.input_plane(),
-                y: self.y,
-                x: self.x,
+                apart: g.groups * g.channels * g.input_volume(),
+                at: self.at,
                 first_row: 0,
             });
             let planes = &self.grad[self.grad_at(image, group)..];
@@ -136,46 +138,56 @@ impl<T: Element> Part<'_, T> {
     /// Sums by loops along rows: for each filter, in order, its channels and taps.
     fn direct(&self, group: usize, images: Range<usize>, sums: &mut [T::Acc]) {
         let g = self.geometry;
-        let strips = Strips::new(g.y.input, g.x.input, 1, self.y, self.x);
-        let (rows, columns, taps) = (g.y.output, g.x.output, g.taps());
-        let (input, output) = (g.input_plane(), g.output_plane());
+        let Along { z, y, x } = self.at;
+        let strips = Strips::new(g.y.input, g.x.input, 1, y, x);
+        let (rows, columns, taps) = (y.count, x.count, y.taps.len() * x.taps.len());
+        let (input, output, apart) = (g.input_plane(), g.output_plane(), g.output_volume());
         let mut parts = stop::room([T::Acc::ZERO; LANES], sums.len());
-        // Several images at a time, if the strips of whole planes are small.
-        let together = match strips.together == rows {
+        // Several planes at a time, of as many images, if the strips of whole planes are small.
+        let together = match strips.together == rows && z.count == 1 {
             true => (STRIP / strips.len()).clamp(1, images.len().max(1)),
             false => 1,
         };
+        let next = g.groups * g.filters * apart;
         let wide = if T::WIDE { 0 } else { together * g.filters * strips.together * columns };
         scratch::with(together * strips.len() + wide, |room: &mut [T::Acc]| {
             let (strip, wide) = room.split_at_mut(together * strips.len());
-            for image in images.clone().step_by(together) {
+            let starts = images.clone().step_by(together);
+            for (image, position) in starts.flat_map(|i| (0..z.count).map(move |at| (i, at))) {
                 let some = image..images.end.min(image + together);
                 let strip = &mut strip[..some.len() * strips.len()];
                 for first in (0..rows).step_by(strips.together) {
                     let rows = first..rows.min(first + strips.together);
                     let size = rows.len() * columns;
+                    let grads = |image: usize| {
+                        &self.grad[self.grad_at(image, group) + position * output..]
+                            [first * columns..]
+                    };
                     let (grad, apart, next) = if T::WIDE {
-                        let part = &self.grad[self.grad_at(image, group) + first * columns..];
+                        let part = grads(image);
                         // SAFETY: `T` is `T::Acc`.
                         let grad =
                             unsafe { std::slice::from_raw_parts(part.as_ptr().cast(), part.len()) };
-                        (grad, output, g.groups * g.filters * output)
+                        (grad, apart, next)
                     } else {
                         for (image, wide) in
                             some.clone().zip(wide.chunks_exact_mut(g.filters * size))
                         {
-                            let part = &self.grad[self.grad_at(image, group) + first * columns..];
+                            let part = grads(image);
                             for (filter, wide) in wide.chunks_exact_mut(size).enumerate() {
-                                T::widen_slice(&part[filter * output..][..size], wide);
+                                T::widen_slice(&part[filter * apart..][..size], wide);
                             }
                         }
                         (&*wide, size, g.filters * size)
                     };
-                    for channel in 0..g.channels {
+                    for seen in 0..g.channels * z.taps.len() {
+                        let (channel, tap) = (seen / z.taps.len(), z.taps[seen % z.taps.len()].0);
+                        let plane = plane_seen(z, position, tap, g.z.input);
                         for (image, strip) in some.clone().zip(strip.chunks_exact_mut(strips.len()))
                         {
-                            let at = self.image_at(image, group) + channel * input;
-                            let plane = &self.image[at..][..input];
+                            let at = self.image_at(image, group) + channel * g.input_volume();
+                            let plane = plane.map(|plane| at + plane * input);
+                            let plane = plane.map(|at| &self.image[at..][..input]);
                             strips.fill(plane, rows.clone(), strip);
                         }
                         dispatch(Products {
@@ -189,8 +201,8 @@ impl<T: Element> Part<'_, T> {
                             filters: g.filters,
                             rows: rows.len(),
                             columns,
-                            sums: &mut parts[channel * taps..],
-                            step: g.channels * taps,
+                            sums: &mut parts[seen * taps..],
+                            step: g.channels * g.taps(),
                         });
                     }
                 }

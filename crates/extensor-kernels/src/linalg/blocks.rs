@@ -89,14 +89,15 @@ pub(super) fn lu<T: Float>(n: usize, a: &mut [T], order: &mut [usize]) -> usize 
             lu::lu_in_place(panel, found, back, Par::Seq, room.stack(), Spec::default());
         exchanges += info.transposition_count;
         // What was moved in the panel is moved everywhere.
-        let moved = || found.iter().enumerate().filter(|&(to, &from)| to != from);
+        let moved: Vec<(usize, usize)> =
+            found.iter().copied().enumerate().filter(|&(to, from)| to != from).collect();
         let exchange = |part: &mut [T], aside: &mut Vec<T>| {
             aside.clear();
-            aside.extend(moved().map(|(_, &from)| part[from]));
-            moved().zip(aside.iter()).for_each(|((to, _), &value)| part[to] = value);
+            aside.extend(moved.iter().map(|&(_, from)| part[from]));
+            moved.iter().zip(aside.iter()).for_each(|(&(to, _), &value)| part[to] = value);
         };
-        let from: Vec<usize> = moved().map(|(_, &from)| order[k + from]).collect();
-        moved().zip(from).for_each(|((to, _), from)| order[k + to] = from);
+        let from: Vec<usize> = moved.iter().map(|&(_, from)| order[k + from]).collect();
+        moved.iter().zip(from).for_each(|(&(to, _), from)| order[k + to] = from);
         let mut aside = Vec::with_capacity(2 * b);
         a[..k * n].chunks_mut(n).for_each(|row| exchange(&mut row[k..], &mut aside));
         let (above, below) = a.split_at_mut((k + b) * n);

@@ -6,8 +6,9 @@ from . import _core, ops
 from ._array_api.common import tensor
 from ._array_api.dtypes import result_type
 from ._array_api.linear import _labels
+from ._array_api.reduction import sum
 from ._core import Tensor
-from ._types import ArrayLike
+from ._types import ArrayLike, DTypeLike
 
 __all__ = ["EinsumPath", "cross", "einsum", "einsum_path", "kron", "trace"]
 
@@ -64,14 +65,16 @@ def einsum_path(equation: str, /, *operands: ArrayLike) -> EinsumPath:
     return EinsumPath(*_core.einsum_path(equation, all))
 
 
-def trace(x: ArrayLike, /, *, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
-    """The sum of a diagonal of a matrix, or of each of several.
+def trace(
+    x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None, axis1: int = -2, axis2: int = -1,
+) -> Tensor:
+    """The sum of a diagonal of a matrix, or of each of several; integers are added up as in `sum`.
 
     >>> import extensor as ex
     >>> ex.trace(ex.asarray([[1.0, 2.0], [3.0, 4.0]])).item()
     5.0
     """
-    return ops.sum(ops.diagonal(x, offset, axis1, axis2), -1)
+    return sum(ops.diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
 def kron(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:

@@ -182,9 +182,10 @@ fn arithmetic(call: &Recorded) -> usize {
         Kind::Fused(fused) => map(&fused.bundle.instructions),
         Kind::Product(_) => (2 * len(&call.inputs[0])).saturating_mul(last(&call.inputs[1], 1)),
         Kind::Convolution(convolution) => {
-            let Geometry { images, groups, filters, channels, y, x } = convolution.geometry;
-            let each = 2 * channels * y.kernel * x.kernel;
-            (images * groups * filters * y.output * x.output).saturating_mul(each)
+            let Geometry { images, groups, filters, channels, z, y, x } = convolution.geometry;
+            let each = 2 * channels * z.kernel * y.kernel * x.kernel;
+            let outputs = images * groups * filters * z.output * y.output * x.output;
+            outputs.saturating_mul(each)
         }
         Kind::Distance(_) => (3 * len(&call.inputs[0])).saturating_mul(last(&call.inputs[1], 1)),
         // Scores and their averages, in three products more for the gradients.

@@ -105,7 +105,8 @@ pub(crate) fn expect_finite(
     dtype: DType,
 ) -> Result<()> {
     let wide = dtype == DType::F64;
-    if value.abs() <= if wide { f64::MAX } else { f64::from(f32::MAX) } {
+    // What rounds to the largest number is one that it can hold.
+    if if wide { value.is_finite() } else { (value as f32).is_finite() } {
         return Ok(());
     }
     let within = if wide { DType::F64 } else { DType::F32 };

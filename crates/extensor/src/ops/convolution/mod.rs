@@ -11,7 +11,6 @@ mod grid_sample;
 mod interpolate;
 mod options;
 mod pixels;
-mod volume;
 mod window;
 
 pub(crate) use conv_transpose1d::ConvTranspose1d;

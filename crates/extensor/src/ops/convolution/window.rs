@@ -1,6 +1,5 @@
 //! What all convolutions share: their parameters, the checks, and the calls of the kernels.
 
-use super::volume::Volume;
 use crate::exec::convolve::{Convolution, Pass};
 use crate::exec::launch_one;
 use crate::ops::batching::{Batch, Batched, Together, View};
@@ -60,7 +59,7 @@ pub(super) const PARAMS: &[Parameter] = &[
 
 /// Shape and dtype of a convolution's output, and where its windows lie.
 struct Inferred {
-    geometry: Volume,
+    geometry: Geometry,
     spec: Spec,
 }
 
@@ -176,9 +175,8 @@ impl Window {
             None => [0; 3],
         };
         // Images of fewer axes are of depth and height 1.
-        let one = Axis { input: 1, output: 1, kernel: 1, stride: 1, padding: 0, dilation: 1 };
         let along = |axis: usize| {
-            let Some(at) = (axis + axes).checked_sub(3) else { return Ok(one) };
+            let Some(at) = (axis + axes).checked_sub(3) else { return Ok(Axis::SINGLE) };
             let (size, kernel) = (x.shape()[2 + at], weight.shape()[2 + at]);
             let (stride, padding, dilation) = (stride[axis], padding[axis], dilation[axis]);
             if transposed {
@@ -199,9 +197,9 @@ impl Window {
         shape.count(op)?;
         let (channels, filters) = if transposed { (out, channels) } else { (channels, out) };
         let (channels, filters) = (channels / groups, filters / groups);
-        let [depth, y, x] = all;
-        let planes = Geometry { images, groups, channels, filters, y, x };
-        Ok(Inferred { geometry: Volume { planes, depth }, spec: Spec { shape, dtype } })
+        let [z, y, x] = all;
+        let geometry = Geometry { images, groups, channels, filters, z, y, x };
+        Ok(Inferred { geometry, spec: Spec { shape, dtype } })
     }
 
     /// The axis, if a window fits on it.
@@ -335,51 +333,42 @@ fn ready(x: &Tensor, dtype: DType) -> Result<Tensor> {
 /// The convolution of `x`.
 fn slide(
     op: &'static str,
-    geometry: &Volume,
+    geometry: &Geometry,
     x: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
     spec: Spec,
 ) -> Result<Tensor> {
-    if !geometry.is_flat() {
-        return geometry.slide(op, x, weight, bias, spec);
-    }
     let pass = Pass::Forward { bias: bias.is_some() };
-    convolve(op, pass, &geometry.planes, [x, weight], bias, spec)
+    convolve(op, pass, geometry, [x, weight], bias, spec)
 }
 
 /// The gradient for the input of a convolution; also the transposed convolution of `grad`.
 fn scatter(
     op: &'static str,
-    geometry: &Volume,
+    geometry: &Geometry,
     grad: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
     spec: Spec,
 ) -> Result<Tensor> {
-    if !geometry.is_flat() {
-        return geometry.scatter(op, grad, weight, bias, spec);
-    }
     let pass = Pass::Images { bias: bias.is_some() };
-    convolve(op, pass, &geometry.planes, [grad, weight], bias, spec)
+    convolve(op, pass, geometry, [grad, weight], bias, spec)
 }
 
 /// The gradient for the weight of a convolution.
 fn weigh(
     op: &'static str,
-    geometry: &Volume,
+    geometry: &Geometry,
     grad: &Tensor,
     x: &Tensor,
     spec: Spec,
 ) -> Result<Tensor> {
-    if !geometry.is_flat() {
-        return geometry.weigh(op, grad, x, spec);
-    }
-    convolve(op, Pass::Weights, &geometry.planes, [grad, x], None, spec)
+    convolve(op, Pass::Weights, geometry, [grad, x], None, spec)
 }
 
-/// One of the three over two axes, of tensors that are [`ready`].
-pub(super) fn convolve(
+/// One of the three, of tensors that are [`ready`].
+fn convolve(
     op: &'static str,
     pass: Pass,
     geometry: &Geometry,
