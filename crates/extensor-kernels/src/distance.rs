@@ -129,9 +129,15 @@ fn tiles(count: usize, mut each: impl FnMut(usize, usize)) {
     }
 }
 
-/// Sums of what `add` makes of differences.
+/// `y[j]`, made of the differences from column `j` as [`tile`] does.
 #[inline(always)]
-fn sums<W: Real + Native>(a: &[W], columns: &[W], y: &mut [W], add: impl Fn(W, W) -> W) {
+fn each<W: Real + Native>(
+    a: &[W],
+    columns: &[W],
+    y: &mut [W],
+    add: impl Fn(W, W) -> W,
+    join: impl Fn(&mut Total<W>, W),
+) {
     let count = y.len();
     tiles(
         count,
@@ -142,34 +148,38 @@ fn sums<W: Real + Native>(a: &[W], columns: &[W], y: &mut [W], add: impl Fn(W, W
                 columns,
                 [count, first, lanes],
                 #[inline(always)]
-                |sum, d, _| add(sum, d),
-                #[inline(always)]
-                |total: &mut Total<W>, sum| total.add(sum),
+                |made, d, _| add(made, d),
+                &join,
             );
             y[first..first + lanes].copy_from_slice(&found[..lanes]);
         },
     );
 }
 
+/// Sums of what `add` makes of differences.
+#[inline(always)]
+fn sums<W: Real + Native>(a: &[W], columns: &[W], y: &mut [W], add: impl Fn(W, W) -> W) {
+    each(
+        a,
+        columns,
+        y,
+        add,
+        #[inline(always)]
+        |total, sum| total.add(sum),
+    );
+}
+
 /// The largest sizes of differences; NaN where one is.
 #[inline(always)]
 fn largest<W: Real + Native>(a: &[W], columns: &[W], y: &mut [W]) {
-    let count = y.len();
-    tiles(
-        count,
+    each(
+        a,
+        columns,
+        y,
         #[inline(always)]
-        |first, lanes| {
-            let found = tile(
-                a,
-                columns,
-                [count, first, lanes],
-                #[inline(always)]
-                |top: W, d: W, _| top.maximum(d.abs()),
-                #[inline(always)]
-                |total: &mut Total<W>, top| total.largest(top),
-            );
-            y[first..first + lanes].copy_from_slice(&found[..lanes]);
-        },
+        |top: W, d: W| top.maximum(d.abs()),
+        #[inline(always)]
+        |total, top| total.largest(top),
     );
 }
 

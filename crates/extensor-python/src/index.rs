@@ -245,8 +245,9 @@ fn pick(x: &Tensor, picks: Vec<(usize, Tensor)>, apart: bool) -> extensor::Resul
 /// The indices, those below 0 counted from the end.
 pub fn wrapped(index: &Tensor, axis: usize, size: usize) -> extensor::Result<Tensor> {
     let n = size as i64;
-    if index.is_recorded() {
-        // Taken from the numbers of the axis, which finds those outside of it when the program runs.
+    if index.is_recorded() || index.is_mapped() {
+        // Taken from the numbers of the axis, which finds those outside of it without looking at them
+        // here.
         let below = extensor::ops::less(index, &Tensor::scalar(0i64))?;
         let shifted = extensor::ops::add(index, &Tensor::scalar(n))?;
         let at = extensor::ops::where_(&below, &shifted, index)?;

@@ -89,3 +89,17 @@ def test_mistakes_are_told():
         ex.vmap(lambda x: x if float(ex.sum(x)) > 0 else -x)(x)
     with pytest.raises(ZeroDivisionError):
         ex.vmap(lambda x: 1 / 0)(x)
+
+
+def test_indices_of_the_examples_count_from_the_end_too():
+    x, i = normal(3, 5, 4), ex.asarray([[0, -1], [3, -4], [1, 1], [-2, 2], [0, 0]])
+    for f in (
+        lambda x, i: ex.take(x, i, axis=0),
+        lambda x, i: ex.take_along_axis(x, i, axis=0),
+        lambda x, i: x[i],
+        lambda x, i: ex.grad(lambda x: ex.sum(x[i] ** 2))(x),
+    ):
+        same(ex.vmap(f)(x, i), ex.stack([f(x[k], i[k]) for k in range(5)]))
+        same(ex.vmap(lambda i: f(x[0], i))(i), ex.stack([f(x[0], i[k]) for k in range(5)]))
+        with pytest.raises((IndexError, ValueError), match="4"):
+            ex.vmap(f)(x, i + 4)

@@ -158,6 +158,38 @@ fn what_does_not_depend_on_the_choice_of_vectors_is_differentiable_where_values_
 }
 
 #[test]
+fn determinants_are_right_where_eliminating_overflows() -> Result<()> {
+    for dtype in [DType::F32, DType::F64] {
+        let largest = if dtype == DType::F32 { f64::from(f32::MAX) } else { f64::MAX };
+        // Adding the first row to the second makes twice the largest number.
+        let a = Tensor::from_vec(vec![1.0, 1.0, -1.0, 1.0], [2, 2])?;
+        let a = multiply(&cast(&a, dtype)?, &Tensor::full([1], largest, dtype)?)?;
+        assert_eq!(det(&a)?.to_f64_vec(), [f64::INFINITY]);
+        let (sign, log) = slogdet(&a)?;
+        assert_eq!(sign.to_f64_vec(), [1.0]);
+        let close = 1e-6 * largest.ln();
+        assert!((log.to_f64_vec()[0] - 2f64.ln() - 2.0 * largest.ln()).abs() < close);
+        // Times a row that brings the product back: no row of zeros, none lost.
+        let small =
+            multiply(&Tensor::eye(3, 3, dtype)?, &Tensor::full([1], 0.25 / largest, dtype)?)?;
+        let mixed = place(&small, &a)?;
+        let one = det(&mixed)?.to_f64_vec()[0] / largest;
+        assert!((one - 0.5).abs() < 1e-5, "{one}");
+    }
+    Ok(())
+}
+
+/// `[[corner, 0], [0, the last of x]]`.
+fn place(x: &Tensor, corner: &Tensor) -> Result<Tensor> {
+    let corner = pad(corner, [(0, 1), (0, 1)], 0.0)?;
+    let last = Tensor::from_vec(
+        vec![false, false, false, false, false, false, false, false, true],
+        [3, 3],
+    )?;
+    where_(&last, x, &corner)
+}
+
+#[test]
 fn the_determinant_is_differentiable_at_singular_matrices() -> Result<()> {
     let a = tensor([[1.0, 2.0], [2.0, 4.0]]);
     assert!(apart(&grad(det, &a)?, &tensor([[4.0, -2.0], [-2.0, 1.0]])) < 1e-14);
@@ -271,5 +303,32 @@ fn powers_ranks_and_least_squares_are_what_they_should_be() -> Result<()> {
     assert!(apart(&matmul(&matrix_transpose(&tall)?, &left)?, &zero) < 1e-13);
     assert_eq!(lstsq(&tall, &random(11, &[8]), None)?.shape(), [3]);
     assert!(lstsq(&tall, &random(11, &[7]), None).is_err());
+    Ok(())
+}
+
+#[test]
+fn an_exponential_of_the_largest_numbers_ends() -> Result<()> {
+    for dtype in [DType::F32, DType::F64] {
+        let largest = if dtype == DType::F32 { f64::from(f32::MAX) } else { f64::MAX };
+        let x = Tensor::full([2, 2], -largest, dtype)?;
+        let y = expm(&multiply(&x, &cast(&eye(2), dtype)?)?)?;
+        assert_eq!(y.to_f64_vec(), [0.0; 4]);
+        // The sums of its columns are infinite.
+        assert_eq!(expm(&x)?.shape(), [2, 2]);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_tolerance_of_1_or_more_leaves_no_singular_value() -> Result<()> {
+    let x = cast(&random(4, &[3, 2]), DType::F32)?;
+    for rtol in [1.0, 1e300, f64::INFINITY] {
+        assert_eq!(pinv(&x, rtol)?.to_f64_vec(), [0.0; 6]);
+        assert_eq!(matrix_rank(&x, rtol)?.item::<i64>()?, 0);
+    }
+    for rtol in [-1.0, f64::NAN] {
+        assert!(pinv(&x, rtol).unwrap_err().to_string().contains("expected at least 0"));
+        assert!(matrix_rank(&x, rtol).unwrap_err().to_string().contains("expected at least 0"));
+    }
     Ok(())
 }

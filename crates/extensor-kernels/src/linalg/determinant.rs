@@ -50,9 +50,27 @@ impl Product {
         if n == 0 {
             return Some(Product::ONE);
         }
+        let of = |factors: Factors<T>, power: i32| {
+            let start = if factors.exchanges % 2 == 1 { -1.0 } else { 1.0 };
+            factors.diagonal().fold(Product { number: start, power }, Product::times)
+        };
         let factors = Factors::new(n, a);
-        let start = if factors.exchanges % 2 == 1 { -1.0 } else { 1.0 };
-        Some(factors.diagonal().fold(Product { number: start, power: 0 }, Product::times))
+        if factors.diagonal().all(|x| x.wide().is_finite()) {
+            return Some(of(factors, 0));
+        }
+        // Eliminating led out of the range of the numbers: with the largest of each row from 1 to 2 it does
+        // not.
+        let (mut rows, mut power) = (matrix(n, n), 0);
+        for (row, to) in a.chunks(n).zip(rows.chunks_mut(n)) {
+            let largest = row.iter().fold(0.0f64, |largest, x| largest.max(x.wide().abs()));
+            let exponent = (largest.to_bits() >> 52) as i32 - 1023;
+            power += exponent;
+            // Two steps, since one power may be more than there is.
+            let half = exponent / 2;
+            let (one, other) = (2f64.powi(-half), 2f64.powi(half - exponent));
+            row.iter().zip(to).for_each(|(x, to)| *to = T::near(x.wide() * one * other));
+        }
+        Some(of(Factors::new(n, &rows), power))
     }
 
     fn times<T: Float>(self, x: T) -> Product {
@@ -60,6 +78,9 @@ impl Product {
         let Product { mut number, mut power } = self;
         // At most 2¹⁰²⁴ together; what is far from 1 is brought nearer, exactly.
         let mut x = x.wide();
+        if !x.is_finite() {
+            return Product { number: number * x, power };
+        }
         while x.abs() > LARGE {
             (x, power) = (x / LARGE, power + 64);
         }

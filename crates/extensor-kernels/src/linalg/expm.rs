@@ -55,12 +55,17 @@ fn one<T: Float>(n: usize, x: &[T], y: &mut [T]) {
     if !all_finite(x) {
         return y.fill(T::NOT);
     }
-    let norm = x.chunks(n).map(|column| column.iter().map(|v| v.wide().abs()).sum::<f64>());
-    let norm = norm.fold(0.0, f64::max);
-    let squarings = if norm > NEAR { (norm / NEAR).log2().ceil() as i32 } else { 0 };
-    let factor = 2f64.powi(-squarings);
+    // Sums of numbers so much smaller that they are finite.
+    const SMALLER: i32 = 64;
+    let sum =
+        |column: &[T]| column.iter().map(|v| v.wide().abs() * 2f64.powi(-SMALLER)).sum::<f64>();
+    let norm = x.chunks(n).map(sum).fold(0.0, f64::max);
+    let squarings = ((norm / NEAR).log2().ceil() as i32).saturating_add(SMALLER).max(0);
+    // Two steps, since one power may be less than there is.
+    let half = squarings / 2;
+    let (one, other) = (2f64.powi(-half), 2f64.powi(half - squarings));
     let mut a = matrix(n, n);
-    a.iter_mut().zip(x).for_each(|(a, x)| *a = T::near(x.wide() * factor));
+    a.iter_mut().zip(x).for_each(|(a, x)| *a = T::near(x.wide() * one * other));
     let [mut a2, mut a4, mut a6, mut sum, mut odd, mut even] = [(); 6].map(|_| matrix::<T>(n, n));
     product(n, &a, &a, &mut a2);
     product(n, &a2, &a2, &mut a4);

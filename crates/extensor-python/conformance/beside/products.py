@@ -282,5 +282,8 @@ def cov(d):
 
 @entry("corrcoef", area=AREA)
 def corrcoef(d):
-    shape = observations(d)
-    return Call([d.normal(*shape)], ours("corrcoef"), torch.corrcoef)
+    x = d.normal(*observations(d))
+    # Variables that hardly vary lose digits by the inverse square of their spread, here and there.
+    while x.size and np.ptp(x, axis=-1).min() < 0.1:
+        x = d.normal(*x.shape)
+    return Call([x], ours("corrcoef"), torch.corrcoef)

@@ -1,6 +1,6 @@
 //! What is made of decompositions: powers, ranks, condition numbers, least squares.
 
-use super::pseudo::bound_of;
+use super::pseudo::{bound_of, expect_tolerance};
 use super::*;
 use crate::autodiff::stop_gradient;
 use crate::over;
@@ -64,7 +64,9 @@ pub fn matrix_rank(x: &Tensor, rtol: impl Into<Option<f64>>) -> Result<Tensor> {
         return Tensor::zeros(leading(x), DType::I64);
     }
     let s = svdvals(&stop_gradient(x))?;
-    let some = ops::greater(&s, &bound_of(&s, sizes, rtol.into())?)?;
+    let rtol = rtol.into();
+    expect_tolerance("matrix_rank", rtol)?;
+    let some = ops::greater(&s, &bound_of(&s, sizes, rtol)?)?;
     ops::sum(&ops::cast(&some, DType::I64)?, -1)
 }
 

@@ -4,7 +4,7 @@ use super::singular::bad_matrices;
 use super::*;
 use crate::ops::operation::{Backward, Forward, Grads, Operation};
 use crate::ops::operation::{apply_one, backward_of, spec};
-use crate::ops::params::{Params, expect_finite};
+use crate::ops::params::Params;
 use crate::ops::record::{Class, Family, Input, Needs, Record, signature};
 use crate::ops::shape::optional;
 use crate::over;
@@ -100,6 +100,17 @@ fn without(a: &Tensor, b: &Tensor, x: &Tensor) -> Result<Tensor> {
     ops::subtract(x, &ops::matmul(a, &ops::matmul(b, x)?)?)
 }
 
+/// An error if `rtol` is given and negative, or NaN.
+pub(super) fn expect_tolerance(op: &'static str, rtol: Option<f64>) -> Result<()> {
+    match rtol {
+        Some(rtol) if rtol.is_nan() || rtol < 0.0 => {
+            let (expected, got) = ("at least 0".into(), format!("{rtol:?}"));
+            Err(Error::Parameter { op, parameter: "rtol", expected, got })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Up to which of singular values, as matrices of one column, others count as 0.
 pub(super) fn bound_of(
     s: &Tensor,
@@ -107,7 +118,8 @@ pub(super) fn bound_of(
     rtol: Option<f64>,
 ) -> Result<Tensor> {
     let rtol = rtol.unwrap_or_else(|| rows.max(columns) as f64 * s.dtype().epsilon());
-    times(&ops::max_reduce(s, over(-1).keepdims(true))?, rtol)
+    // From 1 on all of them count as 0.
+    times(&ops::max_reduce(s, over(-1).keepdims(true))?, rtol.min(1.0))
 }
 
 impl Operation for Pinv {
@@ -117,13 +129,7 @@ impl Operation for Pinv {
     fn infer(&self, inputs: &[&Tensor]) -> Result<Specs> {
         let (op, a) = ("pinv", inputs[0]);
         let [rows, columns] = expect_matrices(op, "a", a)?;
-        if let Some(rtol) = self.rtol {
-            expect_finite(op, "rtol", rtol, a.dtype())?;
-            if rtol < 0.0 {
-                let (expected, got) = ("at least 0".into(), format!("{rtol:?}"));
-                return Err(Error::Parameter { op, parameter: "rtol", expected, got });
-            }
-        }
+        expect_tolerance(op, self.rtol)?;
         Ok(spec(with_sizes(&leading(a), &[columns, rows]), a.dtype()))
     }
     fn forward(&self, inputs: &[&Tensor], specs: Specs) -> Result<Outputs> {

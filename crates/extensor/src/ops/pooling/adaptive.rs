@@ -8,7 +8,7 @@ use crate::ops::record::{Record, signature};
 use crate::ops::samples::{Sample, Sampler};
 use crate::ops::shape::required;
 use crate::ops::{Pair, Triple};
-use crate::{DType, Result, Tensor};
+use crate::{Result, Tensor};
 use extensor_derive::method;
 
 /// The largest numbers of `output_size` windows that cover each line of `[N, C, L]` or `[C, L]` as evenly
@@ -200,19 +200,7 @@ impl MaxPool {
             s.add_noted([ties], Params::new().with("output_size", 2), "ties");
         },
         kinks: |sample| tied("adaptive_maxpool1d", 1, sample),
-        errors: |bad| {
-            let (x, flat) = (bad.ones(&[4, 5], DType::F64), bad.ones(&[5], DType::F64));
-            let two = || Params::new().with("output_size", 2);
-            bad.add([flat], two(), "x has shape [5], expected [N, C, L]");
-            bad.add(
-                [bad.ones(&[4, 5], DType::I64)],
-                two(),
-                "x has dtype i64, expected a float type",
-            );
-            bad.add([x.clone()], Params::new(), "output_size is \"None\", expected one size");
-            let negative = Params::new().with("output_size", -1);
-            bad.add([x], negative, "output_size is [-1], expected one size of at least 0");
-        },
+        errors: |bad| Even::refused(bad, 1),
         ..MaxPool::BASE
     };
 
@@ -234,19 +222,7 @@ impl MaxPool {
             s.add_noted([ties], Params::new().with("output_size", 2), "ties");
         },
         kinks: |sample| tied("adaptive_maxpool2d", 2, sample),
-        errors: |bad| {
-            let (x, flat) = (bad.ones(&[1, 4, 5], DType::F64), bad.ones(&[4, 5], DType::F64));
-            let two = || Params::new().with("output_size", 2);
-            bad.add([flat], two(), "x has shape [4, 5], expected [N, C, H, W]");
-            let ints = bad.ones(&[1, 4, 5], DType::I64);
-            bad.add([ints], two(), "x has dtype i64, expected a float type");
-            let mut add = |params: Params, message| bad.add([x.clone()], params, message);
-            add(Params::new(), "output_size is \"None\"");
-            let negative = Params::new().with("output_size", [2, -1]);
-            add(negative, "output_size is [2, -1], expected one or two sizes of at least 0");
-            let huge = Params::new().with("output_size", [i64::MAX, 1]);
-            add(huge, "more elements than memory can address");
-        },
+        errors: |bad| Even::refused(bad, 2),
         ..MaxPool::BASE
     };
 
@@ -267,18 +243,7 @@ impl MaxPool {
             s.add_noted([ties], Params::new().with("output_size", [1, 2, 2]), "ties");
         },
         kinks: |sample| tied("adaptive_maxpool3d", 3, sample),
-        errors: |bad| {
-            let (x, flat) = (bad.ones(&[1, 4, 5, 6], DType::F64), bad.ones(&[4, 5, 6], DType::F64));
-            let two = || Params::new().with("output_size", 2);
-            bad.add([flat], two(), "x has shape [4, 5, 6], expected [N, C, D, H, W]");
-            let ints = bad.ones(&[1, 4, 5, 6], DType::I64);
-            bad.add([ints], two(), "x has dtype i64, expected a float type");
-            let mut add = |params: Params, message| bad.add([x.clone()], params, message);
-            let given = Params::new().with("output_size", [2, 1]);
-            add(given, "output_size is [2, 1], expected one or three sizes of at least 0");
-            let huge = Params::new().with("output_size", [i64::MAX, 1, 1]);
-            add(huge, "more elements than memory can address");
-        },
+        errors: |bad| Even::refused(bad, 3),
         ..MaxPool::BASE
     };
 }

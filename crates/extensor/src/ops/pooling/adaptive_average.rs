@@ -9,7 +9,7 @@ use crate::ops::record::{Class, Family, Needs, Record, signature};
 use crate::ops::samples::Sampler;
 use crate::ops::shape::required;
 use crate::ops::{Pair, Triple};
-use crate::{DType, Result, Tensor};
+use crate::{Result, Tensor};
 use extensor_derive::method;
 
 /// The averages of `output_size` windows that cover each line of `[N, C, L]` or `[C, L]` as evenly as possible:
@@ -151,16 +151,7 @@ impl AdaptiveAvgPool {
             let x = s.normal(&[1, 3, 30_000]);
             s.add_large([x], Params::new().with("output_size", 700), "many numbers");
         },
-        errors: |bad| {
-            let (x, flat) = (bad.ones(&[4, 5], DType::F64), bad.ones(&[5], DType::F64));
-            let two = || Params::new().with("output_size", 2);
-            bad.add([flat], two(), "x has shape [5], expected [N, C, L]");
-            let ints = bad.ones(&[4, 5], DType::I64);
-            bad.add([ints], two(), "x has dtype i64, expected a float type");
-            bad.add([x.clone()], Params::new(), "output_size is \"None\", expected one size");
-            let negative = Params::new().with("output_size", -1);
-            bad.add([x], negative, "output_size is [-1], expected one size of at least 0");
-        },
+        errors: |bad| Even::refused(bad, 1),
         ..AdaptiveAvgPool::BASE
     };
 
@@ -175,19 +166,7 @@ impl AdaptiveAvgPool {
             drawn(s, &[(&[1, 2, 2, 3], [5, 4]), (&[1, 2, 9, 7], [2, 6])]);
             drawn(s, &[(&[0, 2, 4, 4], [2, 2]), (&[1, 2, 4, 4], [0, 2])]);
         },
-        errors: |bad| {
-            let (x, flat) = (bad.ones(&[1, 4, 5], DType::F64), bad.ones(&[4, 5], DType::F64));
-            let ints = bad.ones(&[1, 2, 4, 5], DType::I64);
-            let two = Params::new().with("output_size", 2);
-            bad.add([flat], two.clone(), "x has shape [4, 5], expected [N, C, H, W]");
-            bad.add([ints], two, "x has dtype i64, expected a float type");
-            let mut add = |params: Params, message| bad.add([x.clone()], params, message);
-            add(Params::new(), "output_size is \"None\"");
-            let negative = Params::new().with("output_size", [2, -1]);
-            add(negative, "output_size is [2, -1], expected one or two sizes of at least 0");
-            let huge = Params::new().with("output_size", [i64::MAX, 1]);
-            add(huge, "more elements than memory can address");
-        },
+        errors: |bad| Even::refused(bad, 2),
         ..AdaptiveAvgPool::BASE
     };
 
@@ -204,18 +183,7 @@ impl AdaptiveAvgPool {
             let x = s.normal(&[1, 2, 16, 40, 50]);
             s.add_large([x], Params::new().with("output_size", [5, 7, 11]), "many numbers");
         },
-        errors: |bad| {
-            let (x, flat) = (bad.ones(&[1, 4, 5, 6], DType::F64), bad.ones(&[4, 5, 6], DType::F64));
-            let two = || Params::new().with("output_size", 2);
-            bad.add([flat], two(), "x has shape [4, 5, 6], expected [N, C, D, H, W]");
-            let ints = bad.ones(&[1, 4, 5, 6], DType::I64);
-            bad.add([ints], two(), "x has dtype i64, expected a float type");
-            let mut add = |params: Params, message| bad.add([x.clone()], params, message);
-            let given = Params::new().with("output_size", [2, 1]);
-            add(given, "output_size is [2, 1], expected one or three sizes of at least 0");
-            let huge = Params::new().with("output_size", [i64::MAX, 1, 1]);
-            add(huge, "more elements than memory can address");
-        },
+        errors: |bad| Even::refused(bad, 3),
         ..AdaptiveAvgPool::BASE
     };
 }

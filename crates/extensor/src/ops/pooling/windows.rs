@@ -2,9 +2,9 @@
 
 use super::{Pool3dOptions, PoolOptions};
 use crate::ops::params::Params;
-use crate::ops::samples::Sample;
+use crate::ops::samples::{Bad, Sample};
 use crate::ops::shape::{bad_parameter, bad_shape};
-use crate::{Error, Result, Shape};
+use crate::{DType, Error, Result, Shape};
 use extensor_kernels::pool::{Counts, Kind, Planes, Windows};
 
 /// Numbers for depth, height and width; where there are fewer axes, the first mean nothing.
@@ -316,6 +316,27 @@ impl Even {
         let expected = ["one size", "one or two sizes", "one or three sizes"][axes - 1];
         let missing = || bad_parameter(op, "output_size", expected, "None");
         Ok(Even { axes, size: named(op, "output_size", p, axes)?.ok_or_else(missing)? })
+    }
+
+    /// Adds the calls that every function of such windows refuses.
+    pub fn refused(bad: &mut Bad, axes: usize) {
+        let shape = &[4, 5, 6, 7][..axes + 1];
+        let (x, flat) = (bad.ones(shape, DType::F64), bad.ones(&shape[1..], DType::F64));
+        let given = |size: &[i64]| Params::new().with("output_size", size);
+        let [dims, sizes] = match axes {
+            1 => ["x has shape [5], expected [N, C, L]", "expected one size of at least 0"],
+            2 => ["x has shape [5, 6], expected [N, C, H, W]", "one or two sizes of at least 0"],
+            _ => ["x has shape [5, 6, 7], expected [N, C, D, H, W]", "one or three sizes of at"],
+        };
+        bad.add([flat], given(&[2]), dims);
+        let ints = bad.ones(shape, DType::I64);
+        bad.add([ints], given(&[2]), "x has dtype i64, expected a float type");
+        let mut add = |params: Params, message| bad.add([x.clone()], params, message);
+        add(Params::new(), "output_size is \"None\", expected one");
+        add(given(&[-1]), "output_size is [-1], expected one");
+        add(given(&vec![-1; axes]), sizes);
+        add(given(&[2; 4]), sizes);
+        add(given(&[i64::MAX]), "more elements than memory can address");
     }
 
     /// The windows over a tensor of this shape.
