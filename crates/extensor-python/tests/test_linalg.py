@@ -89,6 +89,23 @@ def test_powers_and_ranks():
     close(turn, [[math.cos(1), math.sin(1)], [-math.sin(1), math.cos(1)]])
 
 
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (1,), (2, 1), (), (0,)])
+def test_each_matrix_may_have_a_tolerance(shape):
+    x, rtol = RANDOM.normal(size=(3, 4, 2)), RANDOM.uniform(0.0, 1.1, size=shape)
+    if shape == (0,):
+        x = x[:0]
+    batch = np.broadcast_shapes(shape, x.shape[:-2])
+    each, at = np.broadcast_to(x, (*batch, 4, 2)), np.broadcast_to(rtol, batch)
+    want = np.zeros((*batch, 2, 4))
+    for k in np.ndindex(batch):
+        want[k] = np.linalg.pinv(each[k], rcond=at[k])
+    close(linalg.pinv(ex.asarray(x), rtol=ex.asarray(rtol)), want)
+    b = RANDOM.normal(size=(4, 3))
+    close(linalg.lstsq(ex.asarray(x), ex.asarray(b), rtol=rtol), want @ b)
+    grad = ex.grad(lambda x: ex.sum(linalg.pinv(x, rtol=rtol) ** 2))(ex.asarray(x))
+    assert grad.shape == x.shape and np.isfinite(np.asarray(grad)).all()
+
+
 def test_a_matrix_that_it_cannot_be_done_with_is_named():
     with pytest.raises(ValueError, match=r"inv: matrix \[1\] of the batch is singular"):
         linalg.inv(ex.asarray([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]]))

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 from . import _autodiff, _core, ops
 from ._array_api.common import tensor
 from ._array_api.creation import eye, zeros
-from ._array_api.dtypes import astype, finfo
+from ._array_api.dtypes import astype, broadcast_shapes, finfo
 from ._array_api.linear import matmul, matrix_transpose, tensordot, vecdot
 from ._core import Tensor
 from ._products import cross, trace
@@ -98,9 +98,27 @@ def inv(x: ArrayLike, /) -> Tensor:
     return ops.inv(x)
 
 
-def pinv(x: ArrayLike, /, *, rtol: float | None = None) -> Tensor:
-    """The pseudoinverse of each matrix; singular values up to `rtol` of the largest count as 0."""
-    return ops.pinv(x, rtol)
+def pinv(x: ArrayLike, /, *, rtol: float | ArrayLike | None = None) -> Tensor:
+    """The pseudoinverse of each matrix; singular values up to `rtol` of the largest count as 0. There may be one
+    `rtol` for each matrix."""
+    return _pinv("pinv", tensor("pinv", x), rtol)
+
+
+def _pinv(name: str, x: Tensor, rtol: float | ArrayLike | None) -> Tensor:
+    if rtol is None or isinstance(rtol, (int, float)):
+        return ops.pinv(x, rtol)
+    each = tensor(name, rtol)
+    if each.ndim == 0 or x.ndim < 2:
+        return ops.pinv(x, float(each))
+    batch = [size or 0 for size in broadcast_shapes(x.shape[:-2], each.shape)]
+    count, sides = math.prod(batch), x.shape[-2:]
+    matrices = ops.reshape(ops.broadcast_to(x, (*batch, *sides)), (count, *sides))
+    numbers = ops.broadcast_to(each, batch).reshape(-1).tolist()
+    if len({*numbers}) < 2:
+        found = ops.pinv(matrices, numbers[0] if numbers else None)
+    else:
+        found = ops.stack([ops.pinv(matrices[k], number) for k, number in enumerate(numbers)])
+    return ops.reshape(found, (*batch, *sides[::-1]))
 
 
 def qr(x: ArrayLike, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
@@ -141,12 +159,12 @@ def svdvals(x: ArrayLike, /) -> Tensor:
     return ops.svdvals(x)
 
 
-def lstsq(x1: ArrayLike, x2: ArrayLike, /, *, rtol: float | None = None) -> Tensor:
-    """The shortest of the vectors `y` for which `x1 @ y` is nearest to `x2`."""
+def lstsq(x1: ArrayLike, x2: ArrayLike, /, *, rtol: float | ArrayLike | None = None) -> Tensor:
+    """The shortest of the vectors `y` for which `x1 @ y` is nearest to `x2`; `rtol` is that of `pinv`."""
     x1, x2 = tensor("lstsq", x1), tensor("lstsq", x2)
     if x1.ndim < 2 or x2.ndim < 1 or x2.shape[-2 if x2.ndim > 1 else -1] != x1.shape[-2]:
         raise ValueError(f"lstsq: shapes {x1.shape} and {x2.shape} are not those of equations")
-    return ops.matmul(ops.pinv(x1, rtol), x2)
+    return ops.matmul(_pinv("lstsq", x1, rtol), x2)
 
 
 def matrix_power(x: ArrayLike, n: int, /) -> Tensor:
