@@ -2,6 +2,7 @@
 //! (The rules behind them are checked elsewhere; here it is their arguments.)
 
 use extensor::autodiff::vjp;
+use extensor::ops::catalogue;
 use extensor::*;
 use std::collections::BTreeSet;
 
