@@ -123,6 +123,11 @@ impl<T> Shared<T> {
         // SAFETY: the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(start), end - start) }
     }
+
+    /// Where an element is, for tasks whose parts do not lie in one piece.
+    pub(crate) fn pointer(&self, at: usize) -> *mut T {
+        self.0.wrapping_add(at)
+    }
 }
 
 /// Cuts `data` into chunks of `chunk` elements (the last may be shorter) and runs

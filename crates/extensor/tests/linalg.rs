@@ -176,6 +176,13 @@ fn determinants_are_right_where_eliminating_overflows() -> Result<()> {
         let one = det(&mixed)?.to_f64_vec()[0] / largest;
         assert!((one - 0.5).abs() < 1e-5, "{one}");
     }
+    // What is far from 1 in a column, or in a row, is not lost.
+    let tiny = tensor([[1.0, 0.0, 0.0], [1.0, 1e-310, 0.0], [1.0, 0.0, 1.0]]);
+    assert_eq!(det(&tiny)?.item::<f64>()?, 1e-310);
+    let columns = cast(&tensor([[1e30, 1e-20], [1e30, 3e-20]]), DType::F32)?;
+    assert!((slogdet(&columns)?.1.to_f64_vec()[0] - 2e10f64.ln()).abs() < 1e-5);
+    assert!((det(&columns)?.to_f64_vec()[0] / 2e10 - 1.0).abs() < 1e-6);
+    assert!((det(&transpose(&columns, ..)?)?.to_f64_vec()[0] / 2e10 - 1.0).abs() < 1e-6);
     Ok(())
 }
 

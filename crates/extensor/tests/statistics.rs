@@ -114,7 +114,7 @@ fn quantiles_of_what_is_special() {
     let none = Tensor::zeros([0, 3], DType::F64).unwrap();
     assert!(said(median(&none, 0)).starts_with("median: "), "{}", said(median(&none, 0)));
     let x = tensor([1.0, 2.0]);
-    let message = "quantile: q is a tensor with another, expected numbers from 0 to 1";
+    let message = "quantile: q is a tensor with one outside, expected numbers from 0 to 1";
     for q in [-0.1, 1.1, NAN] {
         assert_eq!(said(quantile(&x, &tensor(q), .., how)), message);
     }
@@ -257,7 +257,7 @@ fn histograms_count_what_is_in_each_interval_and_at_the_last_end() {
     assert_eq!(late.call(&x).unwrap().to_vec::<i64>().unwrap(), [1, 2, 1]);
     let said =
         |options: HistogramOptions<'_>, x: &Tensor| histogram(x, options).unwrap_err().to_string();
-    let message = "histogram: x is a tensor with another, expected finite numbers";
+    let message = "histogram: x is a tensor with NaN or infinity, expected finite numbers";
     assert_eq!(said(three, &tensor([1.0, INF])), message);
     assert!(said(three.bins(0), &x).starts_with("histogram: bins is 0, expected at least 1"));
     let message = said(three.range([2.0, 1.0]), &x);

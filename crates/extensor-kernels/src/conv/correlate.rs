@@ -19,15 +19,15 @@ pub(super) struct Volumes {
 
 impl Volumes {
     pub(super) fn plane(&self) -> usize {
-        self.height * self.width
+        self.height.saturating_mul(self.width)
     }
 
     pub(super) fn volume(&self) -> usize {
-        self.depth * self.plane()
+        self.depth.saturating_mul(self.plane())
     }
 
     fn size(&self) -> usize {
-        self.channels * self.volume()
+        self.channels.saturating_mul(self.volume())
     }
 }
 

@@ -234,16 +234,17 @@ pub(super) fn correlate<T: Element>(
             let size = rows.len() * x.count;
             // From the first row of the band to its last, as far as they are this pair's.
             let line = |row: usize| (y.first + row * y.step) * to.width;
+            let plane =
+                |channel: usize| (channel * to.depth + z.first + position * z.step) * to.plane();
             let part = |channel: usize| {
-                let plane = channel * to.depth + z.first + position * z.step;
-                let plane = plane * to.plane();
+                let plane = plane(channel);
                 let end = plane + line(rows.end - 1) + to.width;
                 // SAFETY: rows of the result, of which no other band has any.
                 unsafe { shared.part(plane + line(rows.start), end) }
             };
             let (numbers, apart) = match dense {
                 // `T` is `T::Acc`.
-                true => (part(0).as_mut_ptr().cast(), to.volume()),
+                true => (shared.pointer(plane(0) + line(rows.start)).cast(), to.volume()),
                 false => (aside.as_mut_ptr(), size),
             };
             dispatch(Sweep {

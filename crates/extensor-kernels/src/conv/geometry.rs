@@ -83,6 +83,9 @@ impl Axis {
     }
 }
 
+/// The most numbers that loops along rows keep of all planes for a row of the result.
+const LARGEST_STRIPS: usize = 1 << 22;
+
 /// A convolution of a batch of images, channels in groups: `images` of `groups × channels` volumes
 /// become `images` of `groups × filters` volumes. A volume of depth 1 is a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,13 +121,24 @@ impl Geometry {
             _ => return false,
         };
         let computed = self.x.output.next_multiple_of(LANES);
-        self.y.kernel * self.x.kernel > 1 && 4 * self.x.output >= wanted * computed
+        self.y.kernel * self.x.kernel > 1
+            && 4 * self.x.output >= wanted * computed
+            && self.planes_seen().saturating_mul(self.strip()) <= LARGEST_STRIPS
+    }
+
+    /// Numbers of a plane, nearly, that loops along rows need at a time for a row of the result: the taps of
+    /// a dilated window are far apart.
+    fn strip(&self) -> usize {
+        let span = |axis: Axis| (axis.kernel.saturating_sub(1)).saturating_mul(axis.dilation);
+        let columns = self.x.output.max(self.x.input).saturating_add(span(self.x));
+        span(self.y).saturating_add(1).saturating_mul(columns)
     }
 
     /// The same of the gradient for the weights, where a sum has [`LANES`] parts.
     pub(super) fn weights_by_rows<T: Element>(&self) -> bool {
         let (filters, pairs) = if T::WIDE { (4, 96) } else { (0, 16) };
-        self.filters <= filters || self.planes_seen().saturating_mul(self.filters) <= pairs
+        let few = self.planes_seen().saturating_mul(self.filters) <= pairs;
+        (self.filters <= filters || few) && self.strip() <= LARGEST_STRIPS
     }
 
     /// Planes of the input that a plane of the output is made of.
@@ -134,22 +148,22 @@ impl Geometry {
 
     /// Elements of a plane of the input.
     pub(super) fn input_plane(&self) -> usize {
-        self.y.input * self.x.input
+        self.y.input.saturating_mul(self.x.input)
     }
 
     /// Elements of a plane of the output.
     pub(super) fn output_plane(&self) -> usize {
-        self.y.output * self.x.output
+        self.y.output.saturating_mul(self.x.output)
     }
 
     /// Elements of a channel of the input.
     pub(super) fn input_volume(&self) -> usize {
-        self.z.input * self.input_plane()
+        self.z.input.saturating_mul(self.input_plane())
     }
 
     /// Elements of a channel of the output.
     pub(super) fn output_volume(&self) -> usize {
-        self.z.output * self.output_plane()
+        self.z.output.saturating_mul(self.output_plane())
     }
 
     /// Elements of a window.
@@ -165,8 +179,9 @@ impl Geometry {
     /// # Panics
     /// If an array has not the elements that it should.
     pub(super) fn check(&self, input: usize, weight: usize, output: usize) {
-        let size = |sizes: &[usize]| {
-            sizes.iter().try_fold(1usize, |all, &size| all.checked_mul(size)).unwrap_or(usize::MAX)
+        let size = |sizes: &[usize]| match sizes.contains(&0) {
+            true => 0,
+            false => sizes.iter().fold(1, |all: usize, &size| all.saturating_mul(size)),
         };
         let Geometry { images, groups, channels, filters, z, y, x } = *self;
         assert!([z, y, x].iter().all(|axis| axis.stride > 0 && axis.dilation > 0));

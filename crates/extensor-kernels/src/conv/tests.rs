@@ -190,3 +190,29 @@ fn elements_that_no_window_sees_have_no_gradient_and_are_not_read() {
         }
     }
 }
+
+#[test]
+fn windows_whose_elements_are_very_far_apart_take_no_memory_for_what_lies_between() {
+    // Only the middle of the window ever sees the image.
+    for (down, right) in [(1usize << 43, (1 << 20) - 8), (20_000, 20_000), (5, 1 << 40)] {
+        let y = Axis::over(2, 3, 1, down, down).expect("an axis");
+        let x = Axis::over(2, 3, 1, right, right).expect("an axis");
+        let g = Geometry { images: 1, groups: 1, channels: 1, filters: 1, z: Axis::SINGLE, y, x };
+        let (image, weight) =
+            ([1.0f64, 2.0, 3.0, 4.0], [0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0]);
+        let mut result = [0.0; 4];
+        f64::forward(&g, &image, &weight, None, &mut result);
+        assert_eq!(result, [2.0, 4.0, 6.0, 8.0]);
+        f64::input_gradient(&g, &image, &weight, None, &mut result);
+        assert_eq!(result, [2.0, 4.0, 6.0, 8.0]);
+        let mut gradient = [f64::NAN; 9];
+        f64::weight_gradient(&g, &image, &image, &mut gradient);
+        assert_eq!(gradient, [0.0, 0.0, 0.0, 0.0, 30.0, 0.0, 0.0, 0.0, 0.0]);
+    }
+    let huge = Axis::over(1 << 40, 1, 1 << 40, 0, 1).expect("an axis");
+    let none = Axis::over(0, 1, 1, 1, 1).expect("an axis");
+    let g = Geometry { images: 1, groups: 1, channels: 1, filters: 1, z: huge, y: huge, x: none };
+    let mut result = [f32::NAN; 2];
+    f32::forward(&g, &[], &[1.0], Some(&[3.0]), &mut result);
+    assert_eq!(result, [3.0; 2]);
+}

@@ -1,6 +1,7 @@
 //! Working memory that a thread keeps from one product to the next.
 
 use super::Element;
+use crate::stop;
 use std::cell::Cell;
 
 /// A cache line: what packed panels are aligned to, so that no vector load crosses two.
@@ -22,7 +23,7 @@ thread_local! {
 /// each intrinsic a function call.
 #[inline(always)]
 pub(crate) fn with<R: Element, Out>(len: usize, f: impl FnOnce(&mut [R]) -> Out) -> Out {
-    let mut room = take((len * size_of::<R>()).div_ceil(size_of::<Line>()));
+    let mut room = take(len.saturating_mul(size_of::<R>()).div_ceil(size_of::<Line>()));
     // SAFETY: the lines are initialised bytes, `len` numbers fit in them, the alignment of a line
     // is a multiple of a number's, and every pattern of bits is a number.
     let numbers = unsafe { std::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<R>(), len) };
@@ -38,8 +39,8 @@ fn take(lines: usize) -> Vec<Line> {
     KEPT.set(kept);
     if room.len() < lines {
         // What is in it need not be moved to the new place.
-        room = Vec::new();
-        room.resize(lines, Line([0; 64]));
+        drop(room);
+        room = stop::room(Line([0; 64]), lines);
     }
     room
 }

@@ -32,6 +32,25 @@ pub(super) fn det<T: Float>(n: usize, a: &[T], y: &mut [T]) {
     debug_assert_eq!(done, Ok(()));
 }
 
+/// The larger size.
+fn larger<T: Float>(largest: f64, x: &T) -> f64 {
+    largest.max(x.wide().abs())
+}
+
+/// Divides numbers by the power of two up to the largest of them, which it returns the exponent of.
+fn scale<'a, T: Float + 'a>(numbers: impl Iterator<Item = &'a mut T>, largest: f64) -> i32 {
+    if largest == 0.0 {
+        return 0;
+    }
+    // Of a number below the normal ones it is one near it, which does as well.
+    let exponent = (largest.to_bits() >> 52) as i32 - 1023;
+    // Two steps, since one power may be more than there is.
+    let half = exponent / 2;
+    let (one, other) = (2f64.powi(-half), 2f64.powi(half - exponent));
+    numbers.for_each(|x| *x = T::near(x.wide() * one * other));
+    exponent
+}
+
 /// A product that is never too large on the way: a number, and a power of two.
 #[derive(Clone, Copy)]
 struct Product {
@@ -50,27 +69,21 @@ impl Product {
         if n == 0 {
             return Some(Product::ONE);
         }
-        let of = |factors: Factors<T>, power: i32| {
-            let start = if factors.exchanges % 2 == 1 { -1.0 } else { 1.0 };
-            factors.diagonal().fold(Product { number: start, power }, Product::times)
-        };
-        let factors = Factors::new(n, a);
-        if factors.diagonal().all(|x| x.wide().is_finite()) {
-            return Some(of(factors, 0));
-        }
-        // Eliminating led out of the range of the numbers: with the largest of each row from 1 to 2 it does
-        // not.
+        // First the largest number of each column and then of each row is brought between 1 and 2, exactly: what
+        // is far from 1 would be lost, or lead out of the range of the numbers.
         let (mut rows, mut power) = (matrix(n, n), 0);
-        for (row, to) in a.chunks(n).zip(rows.chunks_mut(n)) {
-            let largest = row.iter().fold(0.0f64, |largest, x| largest.max(x.wide().abs()));
-            let exponent = (largest.to_bits() >> 52) as i32 - 1023;
-            power += exponent;
-            // Two steps, since one power may be more than there is.
-            let half = exponent / 2;
-            let (one, other) = (2f64.powi(-half), 2f64.powi(half - exponent));
-            row.iter().zip(to).for_each(|(x, to)| *to = T::near(x.wide() * one * other));
+        rows.copy_from_slice(a);
+        for column in 0..n {
+            let largest = a[column..].iter().step_by(n).fold(0.0, larger);
+            power += scale(rows[column..].iter_mut().step_by(n), largest);
         }
-        Some(of(Factors::new(n, &rows), power))
+        for row in rows.chunks_mut(n) {
+            let largest = row.iter().fold(0.0, larger);
+            power += scale(row.iter_mut(), largest);
+        }
+        let factors = Factors::new(n, &rows);
+        let start = if factors.exchanges % 2 == 1 { -1.0 } else { 1.0 };
+        Some(factors.diagonal().fold(Product { number: start, power }, Product::times))
     }
 
     fn times<T: Float>(self, x: T) -> Product {

@@ -17,7 +17,7 @@ import builtins
 import math
 from typing import Literal, NamedTuple
 
-from . import _autodiff, _core, ops
+from . import _autodiff, _core, _hints, ops
 from ._array_api.common import tensor
 from ._array_api.creation import eye, zeros
 from ._array_api.dtypes import astype, broadcast_shapes, finfo
@@ -36,6 +36,11 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def __getattr__(name: str) -> object:
+    hint = _hints.hint(name, __all__, "extensor.linalg.")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{f'; {hint}' if hint else ''}")
 
 
 class EighResult(NamedTuple):
@@ -108,9 +113,14 @@ def _pinv(name: str, x: Tensor, rtol: float | ArrayLike | None) -> Tensor:
     if rtol is None or isinstance(rtol, (int, float)):
         return ops.pinv(x, rtol)
     each = tensor(name, rtol)
-    if each.ndim == 0 or x.ndim < 2:
+    if x.ndim < 2:
+        return ops.pinv(x)
+    if each.ndim == 0:
         return ops.pinv(x, float(each))
-    batch = [size or 0 for size in broadcast_shapes(x.shape[:-2], each.shape)]
+    try:
+        batch = [size or 0 for size in broadcast_shapes(x.shape[:-2], each.shape)]
+    except ValueError:
+        raise ValueError(f"{name}: rtol has shape {each.shape}, which is not that of the matrices {x.shape}") from None
     count, sides = math.prod(batch), x.shape[-2:]
     matrices = ops.reshape(ops.broadcast_to(x, (*batch, *sides)), (count, *sides))
     numbers = ops.broadcast_to(each, batch).reshape(-1).tolist()
@@ -191,7 +201,9 @@ def _bound(s: Tensor, shape: tuple[int, ...], rtol: float | ArrayLike | None) ->
         rtol = builtins.max(shape[-2:]) * finfo(s.dtype).eps
     largest = ops.max_reduce(s, -1, True)
     if isinstance(rtol, (int, float)):
-        return largest * float(rtol)
+        if math.isnan(rtol) or rtol < 0:
+            raise ValueError(f"matrix_rank: rtol is {rtol}, expected at least 0")
+        return largest * builtins.min(float(rtol), 1.0)
     return largest * ops.expand_dims(astype(tensor("matrix_rank", rtol), s.dtype), -1)
 
 

@@ -4,6 +4,7 @@ All are bound by looping over the catalogue. The standard's functions (`extensor
 standard's arguments; these have the catalogue's, those of Rust.
 """
 
+import sys
 from typing import Any
 
 from . import _core, _hints
@@ -19,6 +20,8 @@ __all__ = list(CATALOGUE)
 
 
 def __getattr__(name: str) -> Any:
-    hint = _hints.hint(name, CATALOGUE, "ops.")
+    # What is made of several operations is no operation of the catalogue.
+    elsewhere = not name.startswith("_") and callable(vars(sys.modules["extensor"]).get(name))
+    hint = f"it is extensor.{name}" if elsewhere else _hints.hint(name, CATALOGUE, "ops.")
     hint = f"; {hint}" if hint else ""
     raise AttributeError(f"there is no operation {name!r} in the catalogue{hint}")

@@ -292,11 +292,11 @@ fn differing(
 ) -> Error {
     let expected = match from {
         Some((name, axis)) => {
-            format!("axes of one size: {name} has {all} examples along axis {axis}")
+            format!("axes of one size: axis {axis} of {name} has {all} examples")
         }
         None => format!("axes of size {all}"),
     };
-    bad("in_axes", expected, format!("{count} along axis {axis} of {path}"))
+    bad("in_axes", expected, format!("axis {axis} of {path}, which has {count} examples"))
 }
 
 /// The tensor with an axis at another place.

@@ -120,16 +120,16 @@ impl Kernel for Check {
                 Error::Parameter { op, parameter: "exponent", expected, got }
             }
             Check::Shares { parameter } => {
-                bad(parameter, "numbers from 0 to 1", "a tensor with another")
+                bad(parameter, "numbers from 0 to 1", "a tensor with one outside")
             }
             Check::Weights { parameter } => {
                 bad(parameter, "no negative number", "a tensor with one")
             }
             Check::Infinities { parameter } => {
-                bad(parameter, "finite numbers", "a tensor with another")
+                bad(parameter, "finite numbers", "a tensor with NaN or infinity")
             }
             Check::Lengths { parameter, most } => {
-                bad(parameter, &format!("numbers from 0 to {most}"), "a tensor with another")
+                bad(parameter, &format!("numbers from 0 to {most}"), "a tensor with one outside")
             }
             Check::Trues { most } => {
                 let got = format!("a mask with more than {most} trues");

@@ -1,4 +1,4 @@
-//! Convolutions of planes, and their gradients. Which windows there are is in the geometry.
+//! Convolutions of planes and volumes, and their gradients. Which windows there are is in the geometry.
 
 use super::{Call, Kernel, Kind};
 use crate::Result;

@@ -1,6 +1,7 @@
 //! Programs drawn from a seed: an operation after the other, each tried eagerly before it is taken.
 
 use crate::program::{Node, Program};
+use extensor::ops::broadcast_shapes;
 use extensor::ops::catalogue::{CATALOGUE, find};
 use extensor::ops::params::{Params, Value};
 use extensor::ops::record::{Class, Record};
@@ -218,6 +219,12 @@ impl Drawing<'_> {
             self.values[k].iter().any(|x| x.to_f64_vec().iter().any(|value| value.is_nan()))
         };
         if self.wild && matches!(record.name, "signbit" | "copysign") && of.iter().any(is_nan) {
+            return None;
+        }
+        // What would be far too large is not even made.
+        let shapes: Vec<&[usize]> = of.iter().map(|&k| &self.values[k][0].shape()[..]).collect();
+        let together = broadcast_shapes(&shapes);
+        if together.is_ok_and(|shape| shape.iter().product::<usize>() > 64 * MANY) {
             return None;
         }
         let run = |run: usize| {

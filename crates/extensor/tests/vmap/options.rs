@@ -11,8 +11,8 @@ fn axes_are_those_of_items_or_of_leaves() -> Result<()> {
     let f = |((x, y), b): &((Tensor, Tensor), Tensor)| x.add(y)?.multiply(b);
     let items = VmapOptions::new().in_axes([1, 0]);
     let error = vmap_with(f, &args, items).unwrap_err().to_string();
-    assert!(error.contains("axes of one size: 0.0 has 2 examples along axis 1"), "{error}");
-    assert!(error.contains("3 along axis 0 of 1"), "{error}");
+    assert!(error.contains("axes of one size: axis 1 of 0.0 has 2 examples"), "{error}");
+    assert!(error.contains("axis 0 of 1, which has 3 examples"), "{error}");
     let leaves = VmapOptions::new().in_axes([Some(1), Some(-1), None]);
     let y = vmap_with(f, &args, leaves.clone())?;
     close("", &y, &(&(&a * 2.0).transpose(..)? * &b)).unwrap();

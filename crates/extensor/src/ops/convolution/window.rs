@@ -224,7 +224,11 @@ impl Window {
         match axis {
             Some(axis) if axis.input > 0 && size > 0 => Ok(axis),
             Some(_) => self.shape_error("x", x, "images that become at least one element".into()),
-            None if self.padding.iter().all(|&p| p < 1 << 40) => {
+            None if [self.padding, self.stride, self.dilation]
+                .iter()
+                .flatten()
+                .all(|&n| n < 1 << 40) =>
+            {
                 let expected = "images that padding leaves at least one element of".into();
                 self.shape_error("x", x, expected)
             }

@@ -200,13 +200,14 @@ impl CtcLoss {
             add([&x, &targets, &steps, &labels], none().with("blank", 3), message);
             let message = "blank is -1, expected a class";
             add([&x, &targets, &steps, &labels], none().with("blank", -1), message);
-            let message = "input_lengths is a tensor with another, expected numbers from 0 to 4";
+            let message =
+                "input_lengths is a tensor with one outside, expected numbers from 0 to 4";
             add([&x, &targets, &crate::tensor([5i64, 3]), &labels], none(), message);
-            let message = "target_lengths is a tensor with another, expected numbers from 0 to 2";
+            let message =
+                "target_lengths is a tensor with one outside, expected numbers from 0 to 2";
             add([&x, &targets, &steps, &crate::tensor([3i64, 1])], none(), message);
             add([&x, &targets, &steps, &crate::tensor([-1i64, 1])], none(), message);
-            let message =
-                "the sum of target_lengths is a tensor with another, expected numbers from 0 to 2";
+            let message = "the sum of target_lengths is a tensor with one outside, expected numbers from 0 to 2";
             add([&x, &crate::tensor([1i64, 2]), &steps, &labels], none(), message);
             let message = "class index 3 is out of range for 3 classes";
             add([&x, &crate::tensor([[1i64, 3], [2, 1]]), &steps, &labels], none(), message);
