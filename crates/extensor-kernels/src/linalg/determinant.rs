@@ -3,6 +3,7 @@
 use super::factor::Factors;
 use super::spectral::{Svd, svd};
 use super::{Float, Matrices, Refusal, Refused, all_finite, each, matrix};
+use crate::stop;
 
 /// See [`Decompose::slogdet`](super::Decompose::slogdet).
 pub(super) fn slogdet<T: Float>(n: usize, a: &[T], sign: &mut [T], log: &mut [T]) {
@@ -32,23 +33,35 @@ pub(super) fn det<T: Float>(n: usize, a: &[T], y: &mut [T]) {
     debug_assert_eq!(done, Ok(()));
 }
 
-/// The larger size.
-fn larger<T: Float>(largest: f64, x: &T) -> f64 {
-    largest.max(x.wide().abs())
-}
-
-/// Divides numbers by the power of two up to the largest of them, which it returns the exponent of.
-fn scale<'a, T: Float + 'a>(numbers: impl Iterator<Item = &'a mut T>, largest: f64) -> i32 {
-    if largest == 0.0 {
-        return 0;
-    }
+/// The matrix with each column and each row times a power of two, so that none of them is far from 1: what is would
+/// be lost, or lead out of the range of the numbers. Returned is also by which power of two the determinant was
+/// divided.
+fn near_one<T: Float>(n: usize, a: &[T]) -> (Vec<T>, i32) {
     // Of a number below the normal ones it is one near it, which does as well.
-    let exponent = (largest.to_bits() >> 52) as i32 - 1023;
-    // Two steps, since one power may be more than there is.
-    let half = exponent / 2;
-    let (one, other) = (2f64.powi(-half), 2f64.powi(half - exponent));
-    numbers.for_each(|x| *x = T::near(x.wide() * one * other));
-    exponent
+    let exponent = |x: &T| (x.wide().abs().to_bits() >> 52) as i32 - 1023;
+    let some = |x: &T| *x != T::ZERO;
+    let mut columns = stop::room(i32::MIN, n);
+    for row in a.chunks(n) {
+        for (column, x) in columns.iter_mut().zip(row).filter(|(_, x)| some(x)) {
+            *column = exponent(x).max(*column);
+        }
+    }
+    columns.iter_mut().filter(|column| **column == i32::MIN).for_each(|column| *column = 0);
+    let mut scaled = matrix(n, n);
+    let mut power: i32 = columns.iter().sum();
+    for (row, scaled) in a.chunks(n).zip(scaled.chunks_mut(n)) {
+        let numbers = || row.iter().zip(&columns).filter(|(x, _)| some(x));
+        let largest = numbers().map(|(x, column)| exponent(x) - column).max().unwrap_or(0);
+        power += largest;
+        for ((to, x), column) in scaled.iter_mut().zip(row).zip(&columns) {
+            if some(x) {
+                // Two steps, since one power may be more than there is.
+                let by = -(column + largest);
+                *to = T::near(x.wide() * 2f64.powi(by / 2) * 2f64.powi(by - by / 2));
+            }
+        }
+    }
+    (scaled, power)
 }
 
 /// A product that is never too large on the way: a number, and a power of two.
@@ -69,18 +82,7 @@ impl Product {
         if n == 0 {
             return Some(Product::ONE);
         }
-        // First the largest number of each column and then of each row is brought between 1 and 2, exactly: what
-        // is far from 1 would be lost, or lead out of the range of the numbers.
-        let (mut rows, mut power) = (matrix(n, n), 0);
-        rows.copy_from_slice(a);
-        for column in 0..n {
-            let largest = a[column..].iter().step_by(n).fold(0.0, larger);
-            power += scale(rows[column..].iter_mut().step_by(n), largest);
-        }
-        for row in rows.chunks_mut(n) {
-            let largest = row.iter().fold(0.0, larger);
-            power += scale(row.iter_mut(), largest);
-        }
+        let (rows, power) = near_one(n, a);
         let factors = Factors::new(n, &rows);
         let start = if factors.exchanges % 2 == 1 { -1.0 } else { 1.0 };
         Some(factors.diagonal().fold(Product { number: start, power }, Product::times))
