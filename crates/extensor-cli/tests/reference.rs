@@ -65,6 +65,17 @@ fn every_operation_has_a_page_with_all_that_there_is_to_say() {
 }
 
 #[test]
+fn a_page_leads_to_pages_and_speaks_of_g_where_a_derivative_does() {
+    for (name, text) in PAGES.iter() {
+        assert!(!text.contains("(crate::"), "{name}");
+    }
+    assert!(page("hard_tanh").contains("[`clip`](clip.md)"));
+    for (name, spoken) in [("matmul", true), ("svd", false), ("cholesky", false)] {
+        assert_eq!(page(name).contains("where $g$ is the gradient"), spoken, "{name}");
+    }
+}
+
+#[test]
 fn a_convention_has_a_line_of_its_own_and_signs_in_it_end_none() {
     let convention = "for n &lt; 1 at 0 it uses ±1e-10 for x, and stays finite";
     for name in ["power", "conventions"] {

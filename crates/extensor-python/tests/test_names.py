@@ -42,6 +42,21 @@ def test_a_hint_names_what_is_shown(name, said):
 
 
 @pytest.mark.parametrize(
+    "module, name, said",
+    [
+        (ex.ops, "bincount", "it is extensor.bincount"),
+        (ex.ops, "silu", "it is called ops.swish here"),
+        (ex.linalg, "choleski", "did you mean extensor.linalg.cholesky?"),
+        (ex.linalg, "silu", "it is called extensor.ops.swish here"),
+    ],
+)
+def test_a_module_of_the_package_hints_too(module, name, said):
+    with pytest.raises(AttributeError) as error:
+        getattr(module, name)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
     "name, said",
     [
         ("unsqueeze", "it is called extensor.expand_dims here"),

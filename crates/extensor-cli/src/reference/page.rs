@@ -43,7 +43,7 @@ pub fn page(record: &'static Record, checked: &Checked) -> Result<String, String
     let _ = writeln!(page, "{}\n", latex::block(record.formula, record)?);
     if record.is_differentiable() {
         let said = latex::block(record.derivative, record)?;
-        let whose = if record.derivative.contains('g') && !record.derivative.contains("y′ =") {
+        let whose = if names_gradient(record.derivative) && !record.derivative.contains("y′ =") {
             ", where $g$ is the gradient of what comes after (`grad_output`)"
         } else {
             ""
@@ -95,7 +95,7 @@ pub fn clauses(plain: &str) -> String {
 fn summary(source: &Source) -> String {
     let lines = source.documentation.lines().map(str::trim);
     let paragraph: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
-    let mut said = paragraph.join(" ");
+    let mut said = without_targets(&paragraph.join(" "));
     for record in CATALOGUE {
         let link = format!("[`{}`]", record.name);
         said = said.replace(&link, &format!("[`{0}`]({0}.md)", record.name));
@@ -104,6 +104,28 @@ fn summary(source: &Source) -> String {
     let said = said.replace("[`", "`").replace("`]", "`").replace("`(`", "`](`");
     let said = relinked(&said);
     format!("{said}\n\n")
+}
+
+/// Whether a formula has the letter g by itself.
+fn names_gradient(formula: &str) -> bool {
+    let letter = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphabetic());
+    formula.char_indices().any(|(at, c)| {
+        let (before, after) = (formula[..at].chars().next_back(), formula[at + 1..].chars().next());
+        c == 'g' && !letter(before) && !letter(after)
+    })
+}
+
+/// Links without where in the crate they lead.
+fn without_targets(said: &str) -> String {
+    let mut parts = said.split("](crate::");
+    let mut made = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let (target, rest) = part.split_once(')').unwrap_or((part, ""));
+        made += "]";
+        // Of a function its parentheses may be there, too.
+        made += if target.contains('(') { rest.strip_prefix(')').unwrap_or(rest) } else { rest };
+    }
+    made
 }
 
 /// Puts the opening bracket back where a link to a page was found.
