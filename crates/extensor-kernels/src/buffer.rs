@@ -499,13 +499,13 @@ pub fn is_mapped(start: *const u8, bytes: usize) -> bool {
     mapped
 }
 
-/// How many bytes of free buffers are kept for reuse right now.
+/// How many bytes of free buffers are kept for reuse right now: of tensors, not what kernels compute in.
 pub fn pool_bytes() -> usize {
     pool().shelves.lock().unwrap_or_else(|e| e.into_inner()).held
 }
 
-/// Sets how many bytes of free buffers are kept for reuse, and frees what is above that, and what tasks
-/// compute in while none does.
+/// Sets how many bytes of free buffers are kept for reuse, and frees what is above that, and buffers that
+/// kernels' tasks share while none runs. What a thread packs the operands of products in it keeps.
 pub fn set_pool_limit(bytes: usize) {
     pool().limit.store(bytes, Ordering::Relaxed);
     pool().shelves.lock().unwrap_or_else(|e| e.into_inner()).shrink(bytes);
