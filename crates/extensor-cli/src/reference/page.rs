@@ -110,7 +110,8 @@ fn summary(source: &Source) -> String {
 fn names_gradient(formula: &str) -> bool {
     let letter = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphabetic());
     formula.char_indices().any(|(at, c)| {
-        let (before, after) = (formula[..at].chars().next_back(), formula[at + 1..].chars().next());
+        let (before, after) =
+            (formula[..at].chars().next_back(), formula[at + c.len_utf8()..].chars().next());
         c == 'g' && !letter(before) && !letter(after)
     })
 }
